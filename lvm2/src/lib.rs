@@ -1,0 +1,1 @@
+//! LVM2 metadata.

@@ -1,0 +1,2 @@
+//! lvcsi.
+fn main() {}
