@@ -1,0 +1,31 @@
+//! lvm2's lock files (`V_<vg>`, `P_global`) with lvm2's own protocol.
+
+use std::time::Duration;
+
+use super::HostResult;
+
+/// Shared for reading, exclusive for changing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockMode {
+    /// Many readers at once.
+    Shared,
+    /// One holder alone.
+    Exclusive,
+}
+
+/// A held lock; dropping it releases the lock.
+pub trait LockGuard: Send {}
+
+/// Taking locks that lvm2 respects.
+pub trait Locks: Send + Sync {
+    /// Takes the lock `resource` (a file name such as `V_data`), waiting at
+    /// most `deadline`.
+    ///
+    /// # Errors
+    /// [`HostError::LockTimeout`](super::HostError::LockTimeout) names the
+    /// holder where the kernel tells;
+    /// [`HostError::NoLockDirectory`](super::HostError::NoLockDirectory) when
+    /// the host's lock directory is not there (a container without the mount).
+    fn lock(&self, resource: &str, mode: LockMode, deadline: Duration)
+        -> HostResult<Box<dyn LockGuard>>;
+}

@@ -1,0 +1,51 @@
+//! What the engine needs from a machine, as traits, with two implementations.
+//!
+//! [`linux`] is the real one; [`sim`] keeps disks and device-mapper in memory
+//! and can fail at any call. Nothing above this module touches the kernel.
+//!
+//! All sizes in this module are bytes unless a type says otherwise, and no
+//! call waits without bound: a call that can block takes or has a time-out.
+
+pub mod block;
+pub mod clock;
+pub mod dm;
+pub mod error;
+pub mod fs;
+pub mod lock;
+
+use std::sync::Arc;
+
+pub use block::{BlockDevice, BlockDevices, DeviceInfo, SkipReason, Skipped};
+pub use clock::Clock;
+pub use dm::{DeviceMapper, DmDevice, DmEntry, Exposure, SuspendMode};
+pub use error::{HostError, HostResult};
+pub use fs::{Filesystems, FsKind, FsUsage, MountEntry, Probe};
+pub use lock::{LockGuard, LockMode, Locks};
+
+/// One machine: its disks, device-mapper, locks, file systems and clock.
+#[derive(Clone)]
+pub struct Host {
+    /// Block devices that may carry PVs.
+    pub block: Arc<dyn BlockDevices>,
+    /// The kernel's device-mapper.
+    pub dm: Arc<dyn DeviceMapper>,
+    /// lvm2's lock files.
+    pub locks: Arc<dyn Locks>,
+    /// Mounts and file systems.
+    pub fs: Arc<dyn Filesystems>,
+    /// Time, waiting and randomness.
+    pub clock: Arc<dyn Clock>,
+    /// What lvm.conf and friends say about this machine.
+    pub identity: Identity,
+}
+
+/// Who this machine is to lvm2.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// Host name, written as `creation_host`.
+    pub hostname: String,
+    /// The local system id that lvm.conf configures, if any.
+    pub system_id: Option<String>,
+    /// Further system ids whose VGs this host may use.
+    pub extra_system_ids: Vec<String>,
+}
