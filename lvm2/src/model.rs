@@ -1,0 +1,1 @@
+//! The volume group that a metadata text describes.

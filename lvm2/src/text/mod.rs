@@ -1,0 +1,1 @@
+//! The language of LVM2 metadata.
