@@ -1,0 +1,187 @@
+//! Errors of the engine. They can be copied, for a failed commit answers
+//! every request that shared it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lvm2::check::Refusal;
+use lvm2::edit::EditError;
+use lvm2::name::{LvName, VgName};
+use lvm2::units::Bytes;
+
+use crate::error::Kind;
+use crate::host::HostError;
+
+/// Why the engine did not do what was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// No PV of a VG of this name was found.
+    #[error("VG {vg} not found on this host")]
+    NoSuchVg {
+        /// The VG.
+        vg: VgName,
+    },
+    /// Two VGs of this name with different ids.
+    #[error("VG name {vg} is used by two VGs; rename one by its id with `vgrename`")]
+    AmbiguousVg {
+        /// The name.
+        vg: VgName,
+    },
+    /// The VG has no LV of this name.
+    #[error("LV {vg}/{lv} not found")]
+    NoSuchLv {
+        /// The VG.
+        vg: VgName,
+        /// The LV.
+        lv: LvName,
+    },
+    /// The name is taken by an LV that differs from the request.
+    #[error("LV {vg}/{lv} exists and differs: {detail}")]
+    Exists {
+        /// The VG.
+        vg: VgName,
+        /// The LV.
+        lv: LvName,
+        /// In what it differs.
+        detail: String,
+    },
+    /// The VG must not be changed by us.
+    #[error("VG {vg} is not changed: {refusal}")]
+    Refused {
+        /// The VG.
+        vg: VgName,
+        /// The rule.
+        refusal: Arc<Refusal>,
+    },
+    /// The metadata edit is impossible.
+    #[error("{vg}: {source}")]
+    Edit {
+        /// The VG.
+        vg: VgName,
+        /// Why.
+        source: Arc<EditError>,
+    },
+    /// The LV lacks the tag that marks it as ours.
+    #[error("LV {vg}/{lv} was not made by this driver (no tag {tag}); remove it with `lvcsi lv remove` or `lvremove`")]
+    NotOurs {
+        /// The VG.
+        vg: VgName,
+        /// The LV.
+        lv: LvName,
+        /// The missing tag.
+        tag: String,
+    },
+    /// The size is zero or cannot be expressed in extents.
+    #[error("size of {lv} is {size}: it must be at least one byte and at most 2^32-1 extents")]
+    BadSize {
+        /// The LV.
+        lv: LvName,
+        /// What was asked for.
+        size: Bytes,
+    },
+    /// The device of the LV is open.
+    #[error("LV {vg}/{lv} is in use ({open_count} openers): unmount it or stop its user")]
+    InUse {
+        /// The VG.
+        vg: VgName,
+        /// The LV.
+        lv: LvName,
+        /// Openers.
+        open_count: u32,
+    },
+    /// The new text does not fit into the metadata areas.
+    #[error("metadata of VG {vg} would need {need}; its areas hold {max}: remove LVs, or add a PV with a larger metadata area and ignore the small ones")]
+    MetadataFull {
+        /// The VG.
+        vg: VgName,
+        /// Bytes needed.
+        need: Bytes,
+        /// Bytes available.
+        max: Bytes,
+    },
+    /// A metadata area or a table holds what the engine cannot interpret.
+    #[error("VG {vg}: {detail}")]
+    Metadata {
+        /// The VG.
+        vg: VgName,
+        /// What is wrong where.
+        detail: String,
+    },
+    /// The commit reached some metadata areas and not others.
+    #[error("VG {vg}: commit {seqno} failed: {source}")]
+    Commit {
+        /// The VG.
+        vg: VgName,
+        /// The sequence number that was being written.
+        seqno: u32,
+        /// Why.
+        source: Arc<HostError>,
+    },
+    /// Device-mapper, a lock or a device failed.
+    #[error("{object}: {source}")]
+    Host {
+        /// VG, LV or device.
+        object: String,
+        /// Why.
+        source: Arc<HostError>,
+    },
+    /// Nobody answered in time; the job goes on.
+    #[error("{object}: no result within {after:?}; the operation goes on, ask again")]
+    StillRunning {
+        /// `vg/lv`.
+        object: String,
+        /// How long was waited.
+        after: Duration,
+    },
+    /// The engine is shutting down.
+    #[error("{object}: the driver is shutting down")]
+    Closed {
+        /// `vg/lv`.
+        object: String,
+    },
+}
+
+impl EngineError {
+    /// What a caller may conclude.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::NoSuchVg { .. } | Self::NoSuchLv { .. } => Kind::NotFound,
+            Self::Exists { .. } => Kind::AlreadyExists,
+            Self::Refused { .. }
+            | Self::AmbiguousVg { .. }
+            | Self::NotOurs { .. }
+            | Self::InUse { .. } => Kind::FailedPrecondition,
+            Self::Edit { source, .. } => edit_kind(source),
+            Self::BadSize { .. } => Kind::InvalidArgument,
+            Self::MetadataFull { .. } => Kind::ResourceExhausted,
+            Self::StillRunning { .. } => Kind::DeadlineExceeded,
+            Self::Closed { .. } => Kind::Aborted,
+            Self::Host { source, .. } => host_kind(source),
+            Self::Metadata { .. } | Self::Commit { .. } => Kind::Internal,
+        }
+    }
+}
+
+/// What a caller may conclude from a host error.
+#[must_use]
+pub fn host_kind(error: &HostError) -> Kind {
+    match error {
+        HostError::LockTimeout { .. } | HostError::TimedOut { .. } => Kind::DeadlineExceeded,
+        HostError::Busy { .. } | HostError::NoLockDirectory { .. } => Kind::FailedPrecondition,
+        HostError::UnsupportedFilesystem(_) => Kind::InvalidArgument,
+        _ => Kind::Internal,
+    }
+}
+
+fn edit_kind(error: &EditError) -> Kind {
+    match error {
+        EditError::NoSuchLv { .. } => Kind::NotFound,
+        EditError::LvExists { .. } => Kind::AlreadyExists,
+        EditError::NoSpace { .. } => Kind::ResourceExhausted,
+        EditError::WouldReduce { .. } => Kind::OutOfRange,
+        EditError::Name { .. } => Kind::InvalidArgument,
+        _ => Kind::FailedPrecondition,
+    }
+}
