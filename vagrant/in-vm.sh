@@ -24,7 +24,7 @@ done
 
 # Device-mapper, its targets, and the file systems. raid1 for dm-raid.
 # Loop devices are made on demand by /dev/loop-control.
-modprobe -a loop dm-mod dm-snapshot dm-thin-pool dm-flakey dm-delay \
+modprobe -a virtio_blk loop dm-mod dm-snapshot dm-thin-pool dm-flakey dm-delay \
     dm-log-writes dm-crypt dm-raid raid1 ext4 xfs btrfs
 
 mkdir -p /run/lock/lvm /run/lvm
@@ -36,9 +36,10 @@ echo +io >/sys/fs/cgroup/cgroup.subtree_control
 
 if [ $udev = 1 ]; then
     if ! [ -e /run/udev/control ]; then
-        /lib/systemd/systemd-udevd --daemon
-        udevadm trigger --action=add --type=subsystems
-        udevadm trigger --action=add --type=devices
+        /lib/systemd/systemd-udevd --daemon 2>/dev/null
+        # Block devices and device-mapper's control node; the rest of the
+        # machine would only cost seconds.
+        udevadm trigger --action=add --subsystem-match=block --subsystem-match=misc
     fi
     udevadm settle --timeout=60
 elif [ -e /run/udev/control ]; then
