@@ -1,0 +1,10 @@
+//! Turns `proto/csi.proto` and what it imports into Rust, without protoc.
+
+use std::error::Error;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed=proto");
+    let files = protox::compile(["csi.proto"], ["proto"])?;
+    tonic_prost_build::configure().compile_fds(files)?;
+    Ok(())
+}
