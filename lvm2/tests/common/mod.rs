@@ -1,0 +1,29 @@
+//! Genuine samples, for all integration tests.
+
+#![allow(dead_code, reason = "each test file uses some of these")]
+
+use std::path::PathBuf;
+
+/// The directory of samples.
+pub fn data() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data")
+}
+
+/// Names and contents of all samples whose name passes, in order of name.
+pub fn samples(select: impl Fn(&str) -> bool) -> Vec<(String, Vec<u8>)> {
+    let mut found: Vec<(String, Vec<u8>)> = std::fs::read_dir(data())
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| (entry.file_name().into_string().unwrap(), entry.path()))
+        .filter(|(name, _)| select(name))
+        .map(|(name, path)| (name, std::fs::read(path).unwrap()))
+        .collect();
+    found.sort();
+    assert!(!found.is_empty(), "no sample selected");
+    found
+}
+
+/// All samples that are text.
+pub fn texts() -> Vec<(String, Vec<u8>)> {
+    samples(|name| name.starts_with("meta-") || name.ends_with(".vg"))
+}
