@@ -5,8 +5,8 @@
 #
 #   in-vm.sh [--no-udev] [--] COMMAND [ARG...]
 #
-# The command gets LVCSI_IN_VM=1, LVCSI_UDEV=1 or 0, and LVCSI_SCRATCH, an empty
-# tmpfs folder for loop files.
+# The command gets LVCSI_IN_VM=1, LVCSI_NO_UDEV=1 if there is no udev, and
+# LVCSI_SCRATCH, an empty tmpfs folder for loop files.
 set -eu
 
 udev=1
@@ -55,5 +55,6 @@ if ! mountpoint -q "$LVCSI_SCRATCH"; then
     mount -t tmpfs -o mode=700,size=80% scratch "$LVCSI_SCRATCH"
 fi
 
-export LVCSI_SCRATCH LVCSI_IN_VM=1 LVCSI_UDEV=$udev
+export LVCSI_SCRATCH LVCSI_IN_VM=1
+[ $udev = 1 ] || export LVCSI_NO_UDEV=1
 exec "$@"

@@ -15,6 +15,8 @@ pub(crate) enum Group {
     Deny,
     /// lvm2 as the judge, loop devices on the host.
     Oracle,
+    /// An old Go, enough to fetch a new one.
+    Go,
     /// QEMU and what runs in the guest.
     Guest,
     /// Vagrant with libvirt, and making a box.
@@ -34,6 +36,7 @@ const PACKAGES: &[(Group, &[&str])] = &[
         ],
     ),
     (Group::Deny, &["python3-venv"]),
+    (Group::Go, &["golang-go"]),
     (Group::Oracle, &["lvm2", "dmsetup", "util-linux"]),
     (
         Group::Guest,

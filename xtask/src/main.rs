@@ -5,10 +5,15 @@
 )]
 
 mod apt;
+mod artifacts;
 mod guest;
+mod levels;
 mod paths;
+mod programs;
 mod run;
 mod size;
+mod tally;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -20,6 +25,9 @@ Developer commands of lvcsi.
 
 Usage: cargo xtask COMMAND [ARG...]
 
+  demo      a volume's life over CSI on a real kernel, step by step
+  test      the levels of the tests, with a table at the end
+  bench     provisioning side by side with lvm2, in the guest
   guest     run a command in a QEMU guest with a real kernel and device-mapper
 
 `cargo xtask COMMAND --help` tells more about each. On Debian and Ubuntu missing
@@ -40,6 +48,9 @@ fn dispatch() -> Result<i32> {
     let mut parser = lexopt::Parser::from_env();
     match parser.next()? {
         Some(Value(command)) => match command.to_str() {
+            Some("bench") => programs::bench_command(parser),
+            Some("demo") => programs::demo_command(parser),
+            Some("test") => levels::command(parser),
             Some("guest") => guest::command(parser),
             _ => bail!("unknown command {command:?}; see cargo xtask --help"),
         },

@@ -19,16 +19,6 @@ pub(crate) fn display(command: &Command) -> String {
     text
 }
 
-/// Runs to the end with our own standard streams; an error unless it succeeds.
-pub(crate) fn check(command: &mut Command) -> Result<()> {
-    let status = command.stdin(Stdio::null()).status();
-    let status = status.with_context(|| format!("cannot start {}", display(command)))?;
-    if !status.success() {
-        bail!("{} failed: {status}", display(command));
-    }
-    Ok(())
-}
-
 /// Runs quietly; an error carries what the program said.
 pub(crate) fn quiet(command: &mut Command) -> Result<Output> {
     let output = command.stdin(Stdio::null()).output();

@@ -29,7 +29,8 @@ Options:
 
 The command starts in the root of the checkout. It sees PATH, HOME, TERM and all
 LVCSI_*, CARGO_* and RUST_* variables; $LVCSI_SCRATCH is a tmpfs for loop files.
-Its files live in memory: only /results and the disks outlive the guest.
+Its files live in memory: only /results and the disks outlive the guest. /tmp,
+/run and /dev/shm are the guest's own, so the host's files there are not seen.
 Emulates if KVM does not work; LVCSI_ACCEL=kvm|tcg decides.
 ";
 
@@ -74,9 +75,5 @@ pub(crate) fn command(mut parser: lexopt::Parser) -> Result<i32> {
         bail!("--sector-size {}: must be 512 or 4096", options.sector_size);
     }
     apt::ensure(&[apt::Group::Guest])?;
-    let streams = Streams {
-        stdout: Box::new(std::io::stdout()),
-        stderr: Box::new(std::io::stderr()),
-    };
-    run(&options, &argv, streams)
+    run(&options, &argv, Streams::inherit())
 }

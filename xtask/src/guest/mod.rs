@@ -200,7 +200,9 @@ impl Work {
     fn create() -> Result<Self> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
         let name = format!("run-{}-{}", std::process::id(), now.as_millis());
-        let dir = paths::guest_cache().join("runs").join(name);
+        let runs = paths::guest_cache().join("runs");
+        remove_leftovers(&runs);
+        let dir = runs.join(name);
         fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         Ok(Self { dir })
     }
@@ -223,11 +225,19 @@ impl Work {
     }
 }
 
-/// Boots a guest for a level of the tests; packages it needs are there already.
-pub(crate) fn program(path: &Path, args: &[&str]) -> Vec<OsString> {
-    let mut argv = vec![path.as_os_str().to_owned()];
-    argv.extend(args.iter().map(OsString::from));
-    argv
+/// Removes the folders of runs whose process was killed, disks and all.
+fn remove_leftovers(runs: &Path) {
+    for entry in fs::read_dir(runs).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name
+            .to_str()
+            .and_then(|n| n.strip_prefix("run-")?.split('-').next());
+        let alive = pid.is_none_or(|pid| Path::new("/proc").join(pid).exists());
+        if !alive && entry.path().is_dir() {
+            // Another run may remove the same folder at this moment.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 #[cfg(test)]
@@ -263,6 +273,7 @@ mod tests {
         assert!(passes(OsStr::new("LVCSI_COLOR")));
         assert!(passes(OsStr::new("RUST_BACKTRACE")));
         assert!(!passes(OsStr::new("SHELL")));
+        assert!(!passes(OsStr::new("CARGO_MANIFEST_DIR")));
         assert!(!passes(OsStr::new("CARGO_x-y")));
     }
 

@@ -32,6 +32,16 @@ pub(crate) struct Streams {
     pub(crate) stderr: Box<dyn Write + Send>,
 }
 
+impl Streams {
+    /// Our own standard streams.
+    pub(crate) fn inherit() -> Self {
+        Self {
+            stdout: Box::new(std::io::stdout()),
+            stderr: Box::new(std::io::stderr()),
+        }
+    }
+}
+
 /// How QEMU ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum End {

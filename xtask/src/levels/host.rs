@@ -1,0 +1,119 @@
+//! Levels that run on this machine as it is.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use crate::artifacts::{cargo, test_targets};
+use crate::tally::{Counter, Tally};
+use crate::{run, tools};
+
+/// Integration tests that are levels of their own.
+const OWN_LEVEL: &[&str] = &["oracle", "guest"];
+
+pub(super) fn fmt() -> Result<Tally> {
+    one(cargo().args(["fmt", "--all", "--check"]))
+}
+
+pub(super) fn clippy() -> Result<Tally> {
+    one(cargo().args([
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--locked",
+        "--",
+        "-D",
+        "warnings",
+    ]))
+}
+
+pub(super) fn deny() -> Result<Tally> {
+    let deny = tools::cargo_deny()?;
+    let mut command = Command::new(deny);
+    command.current_dir(crate::paths::root()).args([
+        "--workspace",
+        "check",
+        "bans",
+        "licenses",
+        "sources",
+    ]);
+    one(&mut command)
+}
+
+pub(super) fn unit() -> Result<Tally> {
+    let mut tally = counted(cargo().args([
+        "test",
+        "--workspace",
+        "--lib",
+        "--bins",
+        "--no-fail-fast",
+        "--locked",
+    ]))?;
+    for package in ["lvm2", "lvcsi", "lvcsi-kit"] {
+        let mut command = cargo();
+        command.args(["test", "--no-fail-fast", "--locked", "-p", package]);
+        let targets = test_targets(package)?;
+        let targets: Vec<_> = targets
+            .iter()
+            .filter(|t| !OWN_LEVEL.contains(&t.as_str()))
+            .collect();
+        if targets.is_empty() {
+            continue;
+        }
+        for target in targets {
+            command.args(["--test", target]);
+        }
+        tally.add(counted(&mut command)?);
+    }
+    // The documentation may have no example: only a failure counts against it.
+    let mut docs = cargo();
+    docs.args(["test", "--workspace", "--doc", "--no-fail-fast", "--locked"]);
+    let (counts, status) = count(&mut docs)?;
+    tally.add(if status == 0 {
+        counts
+    } else {
+        counts.with_status(status)
+    });
+    Ok(tally)
+}
+
+pub(super) fn oracle() -> Result<Tally> {
+    counted(cargo().args([
+        "test",
+        "-p",
+        "lvcsi",
+        "--test",
+        "oracle",
+        "--no-fail-fast",
+        "--locked",
+    ]))
+}
+
+/// A program that passes or fails as a whole.
+fn one(command: &mut Command) -> Result<Tally> {
+    let status = command
+        .stdin(Stdio::null())
+        .status()
+        .with_context(|| format!("cannot start {}", run::display(command)))?;
+    Ok(Tally::one(status.success()))
+}
+
+/// A program that reports its tests.
+fn counted(command: &mut Command) -> Result<Tally> {
+    let (tally, status) = count(command)?;
+    Ok(tally.with_status(status))
+}
+
+fn count(command: &mut Command) -> Result<(Tally, i32)> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start {}", run::display(command)))?;
+    let mut counter = Counter::new();
+    if let Some(mut stdout) = child.stdout.take() {
+        std::io::copy(&mut stdout, &mut counter).context("cannot copy the tests' output")?;
+    }
+    let status = child.wait().context("cannot wait for the tests")?;
+    Ok((counter.tally(), run::code(status)))
+}

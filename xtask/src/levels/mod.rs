@@ -1,0 +1,218 @@
+//! `cargo xtask test`: the levels of the tests, run one after the other.
+
+mod host;
+mod vm;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use lexopt::prelude::*;
+
+use crate::apt::{self, Group};
+use crate::tally::Tally;
+
+/// One row of the table.
+struct Level {
+    name: &'static str,
+    what: &'static str,
+    groups: &'static [Group],
+    run: fn() -> Result<Tally>,
+}
+
+/// In the order in which a person wants to hear of a failure.
+const LEVELS: &[Level] = &[
+    Level {
+        name: "fmt",
+        what: "formatting of the whole workspace",
+        groups: &[],
+        run: host::fmt,
+    },
+    Level {
+        name: "clippy",
+        what: "lints of all targets, warnings are errors",
+        groups: &[Group::Build],
+        run: host::clippy,
+    },
+    Level {
+        name: "deny",
+        what: "banned crates, licences and sources of dependencies",
+        groups: &[Group::Deny],
+        run: host::deny,
+    },
+    Level {
+        name: "unit",
+        what: "unit, property and documentation tests; no device-mapper",
+        groups: &[Group::Build, Group::Oracle],
+        run: host::unit,
+    },
+    Level {
+        name: "oracle",
+        what: "lvm2 reads what we write and the reverse, on loop files of this host (root)",
+        groups: &[Group::Build, Group::Oracle],
+        run: host::oracle,
+    },
+    Level {
+        name: "guest",
+        what: "real kernel, device-mapper and udev, in QEMU",
+        groups: &[Group::Build, Group::Guest],
+        run: vm::guest,
+    },
+    Level {
+        name: "guest-noudev",
+        what: "the same without a udev daemon",
+        groups: &[Group::Build, Group::Guest],
+        run: vm::guest_without_udev,
+    },
+    Level {
+        name: "sanity",
+        what: "the upstream csi-sanity against standalone mode in the guest, mount and block",
+        groups: &[Group::Build, Group::Guest],
+        run: vm::sanity,
+    },
+    Level {
+        name: "bench-budget",
+        what: "a short benchmark in the guest against the budgets",
+        groups: &[Group::Build, Group::Guest],
+        run: vm::bench_budget,
+    },
+    Level {
+        name: "demo",
+        what: "the demonstration in the guest ends well",
+        groups: &[Group::Build, Group::Guest],
+        run: vm::demo,
+    },
+];
+
+const HELP: &str = "\
+Runs the levels of the tests: all of them, or those named, in the table's order.
+
+Usage: cargo xtask test [LEVEL...]
+
+Options:
+  --list      show the levels
+  -h, --help  show this
+
+Ends with a table and the line `N passed, N failed, N skipped`; the status is 0
+only if nothing failed. A level that cannot run has failed.
+";
+
+/// What came out of one level.
+struct Outcome {
+    name: &'static str,
+    tally: Tally,
+    time: Duration,
+}
+
+/// Runs the subcommand; returns the exit status.
+pub(crate) fn command(mut parser: lexopt::Parser) -> Result<i32> {
+    let mut names: Vec<String> = Vec::new();
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Long("list") => {
+                for level in LEVELS {
+                    println!("{:<14}{}", level.name, level.what);
+                }
+                return Ok(0);
+            }
+            Short('h') | Long("help") => {
+                print!("{HELP}");
+                return Ok(0);
+            }
+            Value(name) => names.push(name.string()?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let levels = select(&names)?;
+    let mut groups: Vec<Group> = Vec::new();
+    groups.extend(levels.iter().flat_map(|level| level.groups));
+    apt::ensure(&groups)?;
+    let outcomes: Vec<Outcome> = levels.iter().map(|level| run(level)).collect();
+    Ok(report(&outcomes))
+}
+
+fn select(names: &[String]) -> Result<Vec<&'static Level>> {
+    for name in names {
+        if !LEVELS.iter().any(|level| level.name == name) {
+            bail!("no level {name:?}; cargo xtask test --list shows them");
+        }
+    }
+    Ok(LEVELS
+        .iter()
+        .filter(|level| names.is_empty() || names.iter().any(|name| name == level.name))
+        .collect())
+}
+
+fn run(level: &Level) -> Outcome {
+    println!("\n=== {}: {}", level.name, level.what);
+    let started = Instant::now();
+    let tally = (level.run)().unwrap_or_else(|error| {
+        println!("error: level {}: {error:#}", level.name);
+        Tally::one(false)
+    });
+    let time = started.elapsed();
+    let verdict = if tally.failed == 0 {
+        "passed"
+    } else {
+        "FAILED"
+    };
+    println!("=== {}: {verdict} in {}", level.name, seconds(time));
+    Outcome {
+        name: level.name,
+        tally,
+        time,
+    }
+}
+
+/// Prints the table and the last line; returns the exit status.
+fn report(outcomes: &[Outcome]) -> i32 {
+    println!(
+        "\n{:<14}{:>8}{:>8}{:>9}{:>10}",
+        "level", "passed", "failed", "skipped", "time"
+    );
+    let mut total = Tally::default();
+    for Outcome { name, tally, time } in outcomes {
+        let reasons: Vec<&str> = tally.reasons.iter().map(String::as_str).collect();
+        println!(
+            "{name:<14}{:>8}{:>8}{:>9}{:>10}  {}",
+            tally.passed,
+            tally.failed,
+            tally.skipped,
+            seconds(*time),
+            reasons.join("; ")
+        );
+        total.add(tally.clone());
+    }
+    println!(
+        "{} passed, {} failed, {} skipped",
+        total.passed, total.failed, total.skipped
+    );
+    i32::from(total.failed != 0)
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LEVELS, select};
+
+    #[test]
+    fn levels_keep_their_order_whatever_is_asked() {
+        let names = |wanted: &[&str]| -> Vec<&str> {
+            let wanted: Vec<String> = wanted.iter().map(|s| (*s).to_owned()).collect();
+            select(&wanted)
+                .unwrap()
+                .iter()
+                .map(|level| level.name)
+                .collect()
+        };
+        assert_eq!(names(&["unit", "fmt"]), ["fmt", "unit"]);
+        assert_eq!(names(&[]).len(), LEVELS.len());
+    }
+
+    #[test]
+    fn an_unknown_level_is_an_error() {
+        assert!(select(&["unti".to_owned()]).is_err());
+    }
+}

@@ -1,0 +1,69 @@
+//! Levels that run in the QEMU guest.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::guest::{self, Options, Streams};
+use crate::programs::{self, Programs};
+use crate::tally::{Counter, Tally};
+use crate::tools;
+
+/// In seconds.
+const MINUTE: u64 = 60;
+
+pub(super) fn guest() -> Result<Tally> {
+    device_tests(true)
+}
+
+pub(super) fn guest_without_udev() -> Result<Tally> {
+    device_tests(false)
+}
+
+fn device_tests(udev: bool) -> Result<Tally> {
+    let programs = Programs::build()?;
+    let options = Options {
+        udev,
+        timeout: Duration::from_secs(25 * MINUTE),
+        env: programs.env(),
+        ..Options::default()
+    };
+    let (tally, status) = counted(&options, &programs.device_tests())?;
+    Ok(tally.with_status(status))
+}
+
+pub(super) fn sanity() -> Result<Tally> {
+    let sanity = tools::csi_sanity()?;
+    let programs = Programs::build()?;
+    let mut env = programs.env();
+    env.push(("LVCSI_SANITY".into(), sanity.into()));
+    let options = Options {
+        timeout: Duration::from_secs(15 * MINUTE),
+        env,
+        ..Options::default()
+    };
+    let script = crate::paths::root().join("tests/sanity.sh");
+    let (tally, status) = counted(&options, &[script.into()])?;
+    Ok(tally.with_status(status))
+}
+
+pub(super) fn bench_budget() -> Result<Tally> {
+    let args = ["--rounds", "7", "--lvs", "0", "--check"].map(OsString::from);
+    let status = programs::bench(&args, None)?;
+    Ok(Tally::one(status == 0))
+}
+
+pub(super) fn demo() -> Result<Tally> {
+    Ok(Tally::one(programs::demo()? == 0))
+}
+
+fn counted(options: &Options, argv: &[OsString]) -> Result<(Tally, i32)> {
+    let counter = Counter::new();
+    let streams = Streams {
+        stdout: Box::new(counter.clone()),
+        stderr: Box::new(std::io::stderr()),
+    };
+    let status = guest::run(options, argv, streams)?;
+    Ok((counter.tally(), status))
+}

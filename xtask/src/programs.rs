@@ -1,0 +1,184 @@
+//! The programs that run in a guest: the driver, the tests on a real kernel, the
+//! demonstration and the benchmark.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use lexopt::prelude::*;
+
+use crate::apt::{self, Group};
+use crate::artifacts::{self, Executable};
+use crate::guest::{self, Options, Streams};
+use crate::paths;
+
+/// Integration tests that need a real kernel with device-mapper.
+const DEVICE_TESTS: &[&str] = &["dm", "guest"];
+
+const BINARIES: &[&str] = &["build", "--workspace", "--bins"];
+
+/// What the tests in a VM need.
+pub(crate) struct Programs {
+    /// The driver.
+    pub(crate) lvcsi: PathBuf,
+    /// Integration tests for a real kernel.
+    pub(crate) tests: Vec<PathBuf>,
+}
+
+impl Programs {
+    /// Builds them all.
+    pub(crate) fn build() -> Result<Self> {
+        // The whole workspace each time: the features of shared dependencies then
+        // agree between the levels, and nothing is compiled twice.
+        let mut args = vec!["test", "--workspace", "--no-run"];
+        for test in DEVICE_TESTS {
+            args.extend(["--test", test]);
+        }
+        let built = artifacts::build(&args)?;
+        let bins = artifacts::build(BINARIES)?;
+        Ok(Self {
+            lvcsi: artifacts::find(&bins, "bin", "lvcsi")?,
+            tests: tests(&built)?,
+        })
+    }
+
+    /// Variables by which the tests find the driver and their own package.
+    pub(crate) fn env(&self) -> Vec<(OsString, OsString)> {
+        vec![
+            ("LVCSI_BIN".into(), self.lvcsi.clone().into()),
+            ("CARGO_MANIFEST_DIR".into(), paths::root().into()),
+        ]
+    }
+
+    /// A command that runs every test binary, one test at a time because they
+    /// share the kernel's devices, and fails if one of them failed.
+    pub(crate) fn device_tests(&self) -> Vec<OsString> {
+        let script = "status=0; for t in \"$@\"; do \
+                      \"$t\" --include-ignored --test-threads=1 || status=$?; done; exit $status";
+        let mut argv: Vec<OsString> = vec!["sh".into(), "-c".into(), script.into(), "sh".into()];
+        argv.extend(self.tests.iter().map(OsString::from));
+        argv
+    }
+}
+
+fn tests(built: &[Executable]) -> Result<Vec<PathBuf>> {
+    DEVICE_TESTS
+        .iter()
+        .map(|test| artifacts::find(built, "test", test))
+        .collect()
+}
+
+/// Runs the demonstration in the guest; returns its status.
+pub(crate) fn demo() -> Result<i32> {
+    let built = artifacts::build(BINARIES)?;
+    let demo = artifacts::find(&built, "bin", "lvcsi-demo")?;
+    let lvcsi = artifacts::find(&built, "bin", "lvcsi")?;
+    let options = Options {
+        timeout: Duration::from_secs(600),
+        env: colour(vec![("LVCSI_BIN".into(), lvcsi.into())]),
+        ..Options::default()
+    };
+    guest::run(&options, &[demo.into()], Streams::inherit())
+}
+
+/// Runs the benchmark in the guest with these arguments and copies its rows to
+/// the file, if one is named; returns its status.
+pub(crate) fn bench(args: &[OsString], json: Option<&Path>) -> Result<i32> {
+    let built = artifacts::build(&[
+        "bench",
+        "-p",
+        "lvcsi",
+        "--bench",
+        "provisioning",
+        "--no-run",
+    ])?;
+    let bench = artifacts::find(&built, "bench", "provisioning")?;
+    let results = paths::guest_cache().join(format!("bench-{}", std::process::id()));
+    let options = Options {
+        timeout: Duration::from_secs(45 * 60),
+        env: colour(vec![("CARGO_MANIFEST_DIR".into(), paths::root().into())]),
+        results: Some(results.clone()),
+        ..Options::default()
+    };
+    let mut argv = vec![bench.into_os_string()];
+    argv.extend_from_slice(args);
+    if json.is_some() {
+        // Only the results folder outlives the guest.
+        argv.extend(["--json".into(), "/results/bench.json".into()]);
+    }
+    let status = guest::run(&options, &argv, Streams::inherit())?;
+    if let Some(json) = json {
+        std::fs::copy(results.join("bench.json"), json)
+            .with_context(|| format!("cannot write {}", json.display()))?;
+    }
+    std::fs::remove_dir_all(&results)
+        .with_context(|| format!("cannot remove {}", results.display()))?;
+    Ok(status)
+}
+
+/// The command in the guest writes to a port, never to a terminal.
+fn colour(mut env: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
+    if std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
+        env.push(("LVCSI_COLOR".into(), "1".into()));
+    }
+    env
+}
+
+const DEMO_HELP: &str = "\
+Builds the driver, boots the guest and walks a volume through its life over CSI,
+with lvm2 as the witness; every step with its time.
+
+Usage: cargo xtask demo
+";
+
+/// `cargo xtask demo`.
+pub(crate) fn demo_command(mut parser: lexopt::Parser) -> Result<i32> {
+    if let Some(arg) = parser.next()? {
+        match arg {
+            Short('h') | Long("help") => {
+                print!("{DEMO_HELP}");
+                return Ok(0);
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    apt::ensure(&[Group::Build, Group::Guest])?;
+    demo()
+}
+
+const BENCH_HELP: &str = "\
+Measures provisioning in the guest, side by side in one run: lvm2's commands, our
+engine, and the floor (the bare system calls that the work needs).
+
+Usage: cargo xtask bench [OPTIONS]
+
+Options:
+  --rounds N   rounds of each operation                     [default: 30]
+  --lvs LIST   logical volumes already in the volume group  [default: 0,500]
+  --json FILE  write rows {op, who, lvs, rounds, p50_us, p99_us}
+  --check      fail where a budget is missed
+  -h, --help   show this
+";
+
+/// `cargo xtask bench`.
+pub(crate) fn bench_command(mut parser: lexopt::Parser) -> Result<i32> {
+    let mut args: Vec<OsString> = Vec::new();
+    let mut json = None;
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Long("rounds") => args.extend(["--rounds".into(), parser.value()?]),
+            Long("lvs") => args.extend(["--lvs".into(), parser.value()?]),
+            Long("json") => json = Some(PathBuf::from(parser.value()?)),
+            Long("check") => args.push("--check".into()),
+            Short('h') | Long("help") => {
+                print!("{BENCH_HELP}");
+                return Ok(0);
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    apt::ensure(&[Group::Build, Group::Guest])?;
+    bench(&args, json.as_deref())
+}

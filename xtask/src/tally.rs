@@ -1,0 +1,176 @@
+//! Counting what test programs report while their output passes by.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What one level came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) skipped: u64,
+    /// Why tests were skipped, each reason once.
+    pub(crate) reasons: BTreeSet<String>,
+}
+
+impl Tally {
+    /// A check that is one test.
+    pub(crate) fn one(passed: bool) -> Self {
+        Self {
+            passed: u64::from(passed),
+            failed: u64::from(!passed),
+            ..Self::default()
+        }
+    }
+
+    /// Adds another tally to this one.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+        self.reasons.extend(other.reasons);
+    }
+
+    /// Takes the program's exit status into account: one that failed without
+    /// reporting a failed test (a crash, a time-out) is a failure too, and so is
+    /// one that ran nothing.
+    pub(crate) fn with_status(mut self, status: i32) -> Self {
+        if self.failed == 0 && (status != 0 || self.passed == 0) {
+            self.failed = 1;
+        }
+        self
+    }
+
+    fn read_line(&mut self, line: &str) {
+        let line = strip_ansi(line);
+        if let Some(rest) = line.strip_prefix("test result: ") {
+            self.passed += number_before(rest, " passed");
+            self.failed += number_before(rest, " failed");
+            self.skipped += number_before(rest, " ignored");
+        } else if line.starts_with("test ") {
+            if let Some((_, after)) = line.split_once(" ... ignored") {
+                let reason = after
+                    .strip_prefix(", ")
+                    .unwrap_or("ignored without a reason");
+                self.reasons.insert(reason.trim().to_owned());
+            }
+        } else if let Some((_, counts)) = line.split_once("! -- ") {
+            // ginkgo: "SUCCESS! -- 60 Passed | 0 Failed | 1 Pending | 31 Skipped"
+            self.passed += number_before(counts, " Passed");
+            self.failed += number_before(counts, " Failed");
+            let skipped = number_before(counts, " Skipped") + number_before(counts, " Pending");
+            self.skipped += skipped;
+            if skipped > 0 {
+                self.reasons.insert("capability not offered".to_owned());
+            }
+        }
+    }
+}
+
+/// The number in front of a word: 60 for "60 Passed".
+fn number_before(text: &str, word: &str) -> u64 {
+    let Some(at) = text.find(word) else { return 0 };
+    let digits = text[..at].rsplit(|c: char| !c.is_ascii_digit()).next();
+    digits.and_then(|d| d.parse().ok()).unwrap_or(0)
+}
+
+fn strip_ansi(line: &str) -> String {
+    let mut plain = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once("\x1b[") {
+        plain.push_str(before);
+        rest = after.split_once('m').map_or("", |(_, tail)| tail);
+    }
+    plain.push_str(rest);
+    plain
+}
+
+/// A writer that passes everything on and counts what it sees.
+#[derive(Clone)]
+pub(crate) struct Counter {
+    shared: Arc<Mutex<(Tally, Vec<u8>)>>,
+}
+
+impl Counter {
+    pub(crate) fn new() -> Self {
+        Self {
+            shared: Arc::new(Mutex::new((Tally::default(), Vec::new()))),
+        }
+    }
+
+    /// What was counted, once the program has ended.
+    pub(crate) fn tally(&self) -> Tally {
+        let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.0.clone()
+    }
+}
+
+impl Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        io::stdout().write_all(bytes)?;
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let (tally, line) = &mut *shared;
+        for &byte in bytes {
+            if byte == b'\n' {
+                tally.read_line(String::from_utf8_lossy(line).trim_end_matches('\r'));
+                line.clear();
+            } else {
+                line.push(byte);
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tally;
+
+    fn read(text: &str) -> Tally {
+        let mut tally = Tally::default();
+        text.lines().for_each(|line| tally.read_line(line));
+        tally
+    }
+
+    #[test]
+    fn libtest_results_add_up_over_binaries() {
+        let tally = read(
+            "running 3 tests\n\
+             test a ... ok\n\
+             test b ... ignored, needs device-mapper\n\
+             test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n\
+             test result: FAILED. 4 passed; 2 failed; 0 ignored; 0 measured; 7 filtered out",
+        );
+        assert_eq!((tally.passed, tally.failed, tally.skipped), (16, 2, 1));
+        assert!(tally.reasons.contains("needs device-mapper"));
+    }
+
+    #[test]
+    fn ginkgo_results_are_read_through_colours() {
+        let line = "\x1b[38;5;9m\x1b[1mFAIL!\x1b[0m -- \x1b[38;5;10m\x1b[1m60 Passed\x1b[0m | \
+                    \x1b[38;5;9m\x1b[1m2 Failed\x1b[0m | 1 Pending | 33 Skipped";
+        let tally = read(line);
+        assert_eq!((tally.passed, tally.failed, tally.skipped), (60, 2, 34));
+    }
+
+    #[test]
+    fn a_crash_and_an_empty_run_are_failures() {
+        let passed = Tally {
+            passed: 3,
+            ..Tally::default()
+        };
+        assert_eq!(passed.clone().with_status(0).failed, 0);
+        assert_eq!(passed.with_status(101).failed, 1);
+        assert_eq!(Tally::default().with_status(0).failed, 1);
+        let failed = Tally {
+            failed: 5,
+            ..Tally::default()
+        };
+        assert_eq!(failed.with_status(101).failed, 5);
+    }
+}
