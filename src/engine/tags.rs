@@ -13,6 +13,10 @@ pub const FILESYSTEM: &str = "lvcsi.fs=";
 pub const FORMATTING: &str = "lvcsi.mkfs=";
 /// Prefix of the access type asked for at creation: `mount` or `block`.
 pub const ACCESS: &str = "lvcsi.access=";
+/// On a volume that may be mounted at several places of its node.
+pub const SHARED: &str = "lvcsi.shared";
+/// Prefix of the CSI name, where the LV's name is not exactly that.
+pub const NAME: &str = "lvcsi.name=";
 
 /// A tag made of one of this module's prefixes and a word such as `ext4`.
 /// `None` if the word holds a character that tags cannot have.
