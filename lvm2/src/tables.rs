@@ -1,10 +1,14 @@
 //! What device-mapper has to be told about an LV.
 
+mod plan;
+
 use std::fmt;
 use std::num::ParseIntError;
 use std::str::FromStr;
 
 use crate::units::Sectors;
+
+pub use plan::{Device, PvRange, TableError, plan, pv_ranges};
 
 /// A block device's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,0 +1,151 @@
+//! Why a change is refused.
+
+use crate::alloc::AllocError;
+use crate::id::LvId;
+use crate::model::ModelError;
+use crate::name::NameError;
+use crate::text;
+use crate::units::Extents;
+
+/// Why a change is refused. The VG is as it was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EditError {
+    /// There is no such LV.
+    #[error("there is no LV {vg}/{lv}")]
+    NoSuchLv {
+        /// VG name.
+        vg: String,
+        /// LV name.
+        lv: String,
+    },
+    /// The name is taken, by an LV or by the record of a removed one.
+    #[error("there is an LV {vg}/{lv} already")]
+    LvExists {
+        /// VG name.
+        vg: String,
+        /// LV name.
+        lv: String,
+    },
+    /// The identity is taken.
+    #[error("VG {vg} has an LV with the id {id} already")]
+    IdExists {
+        /// VG name.
+        vg: String,
+        /// The id.
+        id: LvId,
+    },
+    /// The VG has as many LVs as its administrator allows.
+    #[error("VG {vg} is limited to {max} LVs (vgchange --logicalvolume changes that)")]
+    TooManyLvs {
+        /// VG name.
+        vg: String,
+        /// The limit.
+        max: u64,
+    },
+    /// The LV is not linear or striped.
+    #[error("LV {vg}/{lv} is of type {type_name}, which is not changed here; use lvm2's commands")]
+    NotNative {
+        /// VG name.
+        vg: String,
+        /// LV name.
+        lv: String,
+        /// Its type.
+        type_name: String,
+    },
+    /// The LV has a status or flag that says that something else works on it,
+    /// or that we do not know.
+    #[error("LV {vg}/{lv} is marked {flag}, which forbids changes")]
+    Locked {
+        /// VG name.
+        vg: String,
+        /// LV name.
+        lv: String,
+        /// The status word or flag.
+        flag: String,
+    },
+    /// The LV has snapshots.
+    #[error("LV {vg}/{lv} is the origin of snapshot {snapshot}")]
+    Origin {
+        /// VG name.
+        vg: String,
+        /// LV name.
+        lv: String,
+        /// One of its snapshots.
+        snapshot: String,
+    },
+    /// The LV is part of another one.
+    #[error("LV {vg}/{lv} is part of LV {user} of type {type_name}")]
+    InUse {
+        /// VG name.
+        vg: String,
+        /// LV name.
+        lv: String,
+        /// The LV that builds on it.
+        user: String,
+        /// That LV's type.
+        type_name: String,
+    },
+    /// The LV is one of lvm2's own, not a user's.
+    #[error("LV {vg}/{lv} is an internal volume of lvm2")]
+    Hidden {
+        /// VG name.
+        vg: String,
+        /// LV name.
+        lv: String,
+    },
+    /// The LV would become shorter.
+    #[error("LV {vg}/{lv} has {from} extents and would be cut to {to}, which loses data")]
+    WouldReduce {
+        /// VG name.
+        vg: String,
+        /// LV name.
+        lv: String,
+        /// Extents now.
+        from: Extents,
+        /// Extents asked for.
+        to: Extents,
+    },
+    /// There is no place for it.
+    #[error("LV {vg}/{lv}: {source}")]
+    NoSpace {
+        /// VG name.
+        vg: String,
+        /// LV name.
+        lv: String,
+        /// Why.
+        source: AllocError,
+    },
+    /// The name cannot be given.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The numbering of commits is used up.
+    #[error("VG {vg} has the highest seqno there is")]
+    Seqno {
+        /// VG name.
+        vg: String,
+    },
+    /// A time is later than metadata can say.
+    #[error("time {time} is beyond what metadata can hold")]
+    Time {
+        /// Seconds since 1970.
+        time: u64,
+    },
+    /// The text begins with something else than the VG, as backup files do, or
+    /// lacks a section that it must have.
+    #[error("the text of VG {vg} is not laid out as on a disk")]
+    Layout {
+        /// VG name.
+        vg: String,
+    },
+    /// The tree cannot hold the change.
+    #[error("VG {vg}: {source}")]
+    Text {
+        /// VG name.
+        vg: String,
+        /// Why.
+        source: text::EditError,
+    },
+    /// What was written does not read back.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+}
