@@ -25,10 +25,11 @@ const _: () = {
     assert!(offset_of!(xfs_fsop_geom_v4, uuid) == 64);
 };
 
-/// Grows a mounted ext2, ext3 or ext4 to `blocks` file system blocks.
+/// Grows a mounted ext2, ext3 or ext4 to `blocks` file system blocks. Needs
+/// `CAP_SYS_RESOURCE` in place of `CAP_SYS_ADMIN`.
 ///
 /// # Errors
-/// `EINVAL` if the device is smaller than that or the file system would shrink,
+/// `EPERM` without that or if the file system is marked as broken, `EINVAL` if the device is smaller than that or the file system would shrink,
 /// `EOPNOTSUPP` if it lacks the feature to grow that far, `EBUSY` while another
 /// resize is running, `EROFS`.
 pub fn ext4_resize(file: impl AsFd, blocks: u64) -> io::Result<()> {
@@ -113,7 +114,7 @@ pub fn btrfs_resize_max(file: impl AsFd) -> io::Result<()> {
 /// rounds down to whole sectors.
 ///
 /// # Errors
-/// As [`btrfs_resize_max`]; `EFBIG` if the device is smaller than that, `ENOSPC`
+/// As [`btrfs_resize_max`]; `EINVAL` for less than 256 MiB, `EFBIG` if the device is smaller than that, `ENOSPC`
 /// if the file system cannot shrink so far.
 pub fn btrfs_resize(file: impl AsFd, devid: u64, bytes: u64) -> io::Result<()> {
     btrfs_resize_to(file, &format!("{devid}:{bytes}"))

@@ -211,11 +211,8 @@ mod tests {
         );
         udev.join().unwrap();
         // SAFETY: as above.
-        assert_eq!(
-            unsafe { libc::semget(key, 1, 0) },
-            -1,
-            "removed after the wait"
-        );
+        let gone = unsafe { libc::semget(key, 1, 0) };
+        assert_eq!(gone, -1, "removed after the wait");
     }
 
     #[test]

@@ -195,7 +195,7 @@ pub fn devices(reply: &[u8]) -> Result<Vec<(DmEntry, ListedUuid)>> {
         let end = if next == 0 {
             data.len()
         } else {
-            at + index(next)
+            at.saturating_add(index(next))
         };
         if end <= start {
             return Err(ReplyError::BadLink {
@@ -301,7 +301,7 @@ pub fn target_versions(reply: &[u8]) -> Result<Vec<(String, Version)>> {
         let end = if next == 0 {
             data.len()
         } else {
-            at + index(next)
+            at.saturating_add(index(next))
         };
         if end <= name {
             return Err(ReplyError::BadLink {
