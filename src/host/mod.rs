@@ -12,6 +12,7 @@ pub mod dm;
 pub mod error;
 pub mod fs;
 pub mod lock;
+pub mod sim;
 
 use std::sync::Arc;
 
@@ -44,6 +45,8 @@ pub struct Host {
 pub struct Identity {
     /// Host name, written as `creation_host`.
     pub hostname: String,
+    /// What `uname -srvm` says, written as a comment beside the host name.
+    pub kernel: String,
     /// The local system id that lvm.conf configures, if any.
     pub system_id: Option<String>,
     /// Further system ids whose VGs this host may use.

@@ -1,0 +1,214 @@
+//! Block devices: disks and mapped devices alike.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::fault::{CallKind, eio};
+use super::machine::{Entered, OpenFile, Process};
+use super::pages::index;
+use crate::host::{
+    BlockDevice, BlockDevices, DeviceInfo, HostError, HostResult, SkipReason, Skipped,
+};
+
+/// lvm2's smallest PV.
+const SMALLEST_PV: u64 = 2 << 20;
+
+struct Handle {
+    process: Process,
+    info: DeviceInfo,
+    write: bool,
+    id: u64,
+}
+
+impl Process {
+    fn open_device(&self, path: &Path, find: Find<'_>) -> HostResult<Arc<dyn BlockDevice>> {
+        const ENOENT: i32 = 2;
+        const EROFS: i32 = 30;
+        let failed = |source| HostError::Path {
+            op: "open",
+            path: path.to_owned(),
+            source,
+        };
+        let errno = |number| failed(io::Error::from_raw_os_error(number));
+        let entered = self.enter(CallKind::Open, path.to_string_lossy(), 0, 0);
+        let mut state = entered.map_err(failed)?.state;
+        let (dev, write) = match find {
+            Find::Device(info, write) => (Some(info.devno), write),
+            Find::Path => (state.resolve(path), false),
+        };
+        let dev = dev.ok_or_else(|| errno(ENOENT))?;
+        let size = state.size(dev).ok_or_else(|| errno(ENOENT))?;
+        if write
+            && state
+                .mapped
+                .get(&dev)
+                .is_some_and(|mapped| mapped.read_only)
+        {
+            return Err(errno(EROFS));
+        }
+        let info = DeviceInfo {
+            devno: dev,
+            path: path.to_owned(),
+            size,
+            block_size: state.block_size(dev),
+        };
+        let id = state.id();
+        state.open.insert(
+            id,
+            OpenFile {
+                process: self.id,
+                dev,
+            },
+        );
+        Ok(Arc::new(Handle {
+            process: self.clone(),
+            info,
+            write,
+            id,
+        }))
+    }
+}
+
+enum Find<'a> {
+    Device(&'a DeviceInfo, bool),
+    Path,
+}
+
+impl BlockDevices for Process {
+    fn discover(&self) -> HostResult<(Vec<DeviceInfo>, Vec<Skipped>)> {
+        let entered = self.enter(CallKind::Discover, "/sys/block", 0, 0);
+        let state = entered
+            .map_err(|source| HostError::Path {
+                op: "list",
+                path: "/sys/block".into(),
+                source,
+            })?
+            .state;
+        let mut found = Vec::new();
+        let mut skipped = Vec::new();
+        let mut sort = |info: DeviceInfo, reason: Option<SkipReason>| {
+            let reason = reason.or((info.size < SMALLEST_PV).then_some(SkipReason::TooSmall));
+            match reason {
+                Some(reason) => skipped.push(Skipped {
+                    path: info.path,
+                    reason,
+                }),
+                None => found.push(info),
+            }
+        };
+        for disk in state.disks.values().filter(|disk| disk.attached) {
+            sort(disk.info.clone(), None);
+        }
+        for (dev, mapped) in &state.mapped {
+            let reason = match mapped {
+                mapped if mapped.uuid.starts_with("LVM-") => Some(SkipReason::LogicalVolume),
+                mapped if mapped.suspended => Some(SkipReason::Suspended),
+                _ => None,
+            };
+            let info = DeviceInfo {
+                devno: *dev,
+                path: state.node(*dev),
+                size: mapped.size(),
+                block_size: state.block_size(*dev),
+            };
+            sort(info, reason);
+        }
+        Ok((found, skipped))
+    }
+
+    fn generation(&self) -> u64 {
+        self.machine.state().generation
+    }
+
+    fn open(&self, device: &DeviceInfo, write: bool) -> HostResult<Arc<dyn BlockDevice>> {
+        self.open_device(&device.path, Find::Device(device, write))
+    }
+
+    fn open_path(&self, path: &Path) -> HostResult<Arc<dyn BlockDevice>> {
+        self.open_device(path, Find::Path)
+    }
+}
+
+impl Handle {
+    fn enter(&self, kind: CallKind, offset: u64, len: u64) -> io::Result<Entered<'_>> {
+        let entered = self
+            .process
+            .enter(kind, self.info.path.to_string_lossy(), offset, len)?;
+        let state = self.process.unsuspended(entered.state, self.info.devno)?;
+        Ok(Entered { state, ..entered })
+    }
+
+    fn change(&self, kind: CallKind, offset: u64, len: u64) -> io::Result<Entered<'_>> {
+        const EBADF: i32 = 9;
+        if !self.write {
+            return Err(io::Error::from_raw_os_error(EBADF));
+        }
+        self.enter(kind, offset, len)
+    }
+
+    fn failed(&self, op: &'static str, offset: u64) -> impl FnOnce(io::Error) -> HostError {
+        let path = self.info.path.clone();
+        move |source| HostError::Io {
+            op,
+            path,
+            offset,
+            source,
+        }
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut entered = self.change(CallKind::Write, offset, data.len() as u64)?;
+        if !entered.short {
+            return entered.state.write(self.info.devno, offset, data);
+        }
+        let block = u64::from(self.info.block_size);
+        let half = data.len() as u64 / 2 / block * block;
+        entered
+            .state
+            .write(self.info.devno, offset, &data[..index(half)])?;
+        Err(eio())
+    }
+}
+
+impl BlockDevice for Handle {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> HostResult<()> {
+        self.enter(CallKind::Read, offset, buf.len() as u64)
+            .and_then(|entered| entered.state.read(self.info.devno, offset, buf))
+            .map_err(self.failed("read", offset))
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> HostResult<()> {
+        self.write(offset, data)
+            .map_err(self.failed("write", offset))
+    }
+
+    fn zero(&self, offset: u64, length: u64) -> HostResult<()> {
+        self.change(CallKind::Zero, offset, length)
+            .and_then(|mut entered| entered.state.zero(self.info.devno, offset, length))
+            .map_err(self.failed("zero", offset))
+    }
+
+    /// The old content stays: the worst of what a discard may leave.
+    fn discard(&self, offset: u64, length: u64) -> HostResult<()> {
+        self.change(CallKind::Discard, offset, length)
+            .and_then(|entered| entered.state.map(self.info.devno, offset, length).map(drop))
+            .map_err(self.failed("discard", offset))
+    }
+
+    fn flush(&self) -> HostResult<()> {
+        self.enter(CallKind::Flush, 0, 0)
+            .and_then(|mut entered| entered.state.flush(self.info.devno))
+            .map_err(self.failed("flush", 0))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.process.machine.state().open.remove(&self.id);
+    }
+}
