@@ -3,7 +3,6 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -58,17 +57,20 @@ impl LoopDevice {
                 unsafe { ioctl::with_number(control.as_fd(), bindings::REQ_LOOP_CTL_GET_FREE, 0) }?;
             let number = u32::try_from(number).map_err(|_| io::ErrorKind::InvalidData)?;
             let path = PathBuf::from(format!("/dev/loop{number}"));
-            let device = open_node(&path, DevNo::new(LOOP_MAJOR, number), options.read_only)?;
-            match configure(&device, backing, options) {
-                Ok(()) => {
-                    let devno = DevNo::from_rdev(device.metadata()?.rdev());
+            let devno = DevNo::new(LOOP_MAJOR, number);
+            let attached = open_node(&path, devno, options.read_only)
+                .and_then(|device| configure(&device, backing, options).map(|()| device));
+            match attached {
+                Ok(device) => {
                     return Ok(Self {
                         device,
                         path,
                         devno,
                     });
                 }
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
+                // Somebody else took the device since it was free, and has it,
+                // or is just detaching it.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::ENXIO)) => {}
                 Err(error) => return Err(error),
             }
         }
