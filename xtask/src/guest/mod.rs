@@ -175,7 +175,9 @@ fn passes(name: &OsStr) -> bool {
     ) || ["LVCSI_", "CARGO_", "RUST_", "PROPTEST_"]
         .iter()
         .any(|p| name.starts_with(p));
-    plain && wanted && name != "LVCSI_RESULTS"
+    // What cargo told this program about itself would mislead the command.
+    let ours = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"];
+    plain && wanted && !ours.iter().any(|p| name.starts_with(p))
 }
 
 /// One word for the shell, whatever bytes it has.
