@@ -5,12 +5,12 @@
 use std::path::PathBuf;
 
 /// The directory of samples.
-pub fn data() -> PathBuf {
+pub(crate) fn data() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data")
 }
 
 /// Names and contents of all samples whose name passes, in order of name.
-pub fn samples(select: impl Fn(&str) -> bool) -> Vec<(String, Vec<u8>)> {
+pub(crate) fn samples(select: impl Fn(&str) -> bool) -> Vec<(String, Vec<u8>)> {
     let mut found: Vec<(String, Vec<u8>)> = std::fs::read_dir(data())
         .unwrap()
         .map(|entry| entry.unwrap())
@@ -24,6 +24,6 @@ pub fn samples(select: impl Fn(&str) -> bool) -> Vec<(String, Vec<u8>)> {
 }
 
 /// All samples that are text.
-pub fn texts() -> Vec<(String, Vec<u8>)> {
+pub(crate) fn texts() -> Vec<(String, Vec<u8>)> {
     samples(|name| name.starts_with("meta-") || name.ends_with(".vg"))
 }
