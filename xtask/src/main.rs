@@ -14,6 +14,7 @@ mod run;
 mod size;
 mod tally;
 mod tools;
+mod vagrant;
 
 use std::process::ExitCode;
 
@@ -28,6 +29,7 @@ Usage: cargo xtask COMMAND [ARG...]
   demo      a volume's life over CSI on a real kernel, step by step
   test      the levels of the tests, with a table at the end
   bench     provisioning side by side with lvm2, in the guest
+  vagrant   the tests on a real kernel in a Vagrant VM
   guest     run a command in a QEMU guest with a real kernel and device-mapper
 
 `cargo xtask COMMAND --help` tells more about each. On Debian and Ubuntu missing
@@ -52,6 +54,7 @@ fn dispatch() -> Result<i32> {
             Some("demo") => programs::demo_command(parser),
             Some("test") => levels::command(parser),
             Some("guest") => guest::command(parser),
+            Some("vagrant") => vagrant::command(parser),
             _ => bail!("unknown command {command:?}; see cargo xtask --help"),
         },
         Some(Short('h') | Long("help")) | None => {

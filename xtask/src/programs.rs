@@ -44,6 +44,12 @@ impl Programs {
         })
     }
 
+    /// Each of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Path> {
+        let tests = self.tests.iter().map(PathBuf::as_path);
+        std::iter::once(self.lvcsi.as_path()).chain(tests)
+    }
+
     /// Variables by which the tests find the driver and their own package.
     pub(crate) fn env(&self) -> Vec<(OsString, OsString)> {
         vec![

@@ -120,6 +120,13 @@ pub(crate) fn run(options: &Options, argv: &[OsString], streams: Streams) -> Res
     }
 }
 
+/// Whether KVM truly works here.
+pub(crate) fn kvm_works() -> Result<bool> {
+    let kernel = kernel::prepare().context("cannot prepare the guest's kernel")?;
+    let initramfs = initramfs::prepare(&kernel).context("cannot make the guest's initramfs")?;
+    Ok(accel::choose(&kernel, &initramfs)? == accel::Accel::Kvm)
+}
+
 /// The files through which the guest learns what to run.
 fn write_private(
     dir: &Path,
@@ -176,7 +183,12 @@ fn passes(name: &OsStr) -> bool {
         .iter()
         .any(|p| name.starts_with(p));
     // What cargo told this program about itself would mislead the command.
-    let ours = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"];
+    let ours = [
+        "CARGO_PKG_",
+        "CARGO_MANIFEST_",
+        "CARGO_BIN_",
+        "CARGO_CRATE_",
+    ];
     plain && wanted && !ours.iter().any(|p| name.starts_with(p))
 }
 

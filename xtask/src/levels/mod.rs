@@ -81,6 +81,12 @@ const LEVELS: &[Level] = &[
         groups: &[Group::Build, Group::Guest],
         run: vm::demo,
     },
+    Level {
+        name: "vagrant",
+        what: "the guest tests on loop devices in a Vagrant VM",
+        groups: &[Group::Build, Group::Guest, Group::Vagrant],
+        run: crate::vagrant::test,
+    },
 ];
 
 const HELP: &str = "\
