@@ -29,9 +29,10 @@ const _: () = {
 /// `CAP_SYS_RESOURCE` in place of `CAP_SYS_ADMIN`.
 ///
 /// # Errors
-/// `EPERM` without that or if the file system is marked as broken, `EINVAL` if the device is smaller than that or the file system would shrink,
-/// `EOPNOTSUPP` if it lacks the feature to grow that far, `EBUSY` while another
-/// resize is running, `EROFS`.
+/// `EPERM` without that or if the file system is marked as broken, `ENOSPC` or
+/// (depending on the kernel) `EIO` if the device is smaller than that, `EINVAL`
+/// if the file system would shrink, `EOPNOTSUPP` if it lacks the feature to grow
+/// that far, `EBUSY` while another resize is running, `EROFS`.
 pub fn ext4_resize(file: impl AsFd, blocks: u64) -> io::Result<()> {
     let mut blocks = blocks;
     // SAFETY: EXT4_IOC_RESIZE_FS reads one u64.

@@ -201,7 +201,7 @@ fn long_replies_make_the_buffer_grow() {
     control.resume(&device.id(), EVENT.event(None)).unwrap();
     assert_eq!(control.table(&device.id(), false).unwrap(), table);
 
-    let many: Vec<_> = (0..200)
+    let many: Vec<_> = (0..120)
         .map(|n| {
             Device::create(
                 &control,

@@ -119,7 +119,11 @@ impl DmControl {
         };
         let payload = request::terminated(new_name)?;
         let reply = self.call(bindings::REQ_DM_DEV_RENAME, &header, &payload, SMALL)?;
-        Ok(reply::info(&reply)?)
+        // The kernel leaves the old name in its reply.
+        Ok(DmInfo {
+            name: new_name.to_owned(),
+            ..reply::info(&reply)?
+        })
     }
 
     /// Suspends a device (`DM_DEV_SUSPEND`): returns when no I/O is in flight,
