@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use crate::units::Sectors;
 
-pub use plan::{Device, PvRange, TableError, plan, pv_ranges};
+pub use plan::{Device, PvArea, PvRange, TableError, plan, pv_areas, pv_ranges};
 
 /// A block device's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

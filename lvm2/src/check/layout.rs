@@ -23,36 +23,38 @@ const BEFORE_PVS: &[&str] = &[
 /// VG's name in the first byte, the VG's own keys before the PVs, the closing
 /// brace on a line of its own, and the lines about the file behind it.
 pub(super) fn text(vg: &Vg, report: &mut Report<'_>) {
-    let text = vg.print();
-    if !text.starts_with(vg.name().as_str()) {
-        report.add(
-            vg_object(vg),
-            "the text does not begin with the VG's name".to_owned(),
-        );
+    let name = vg.name().as_str();
+    let items = vg.tree.items();
+    let Some(at) = items.iter().position(|item| item.key() == name) else {
+        return;
+    };
+    let (Some(item), Some(section)) = (items.get(at), vg.tree.section(name)) else {
+        return;
+    };
+    if at > 0 || !item.lead().is_empty() {
+        let detail = "the text does not begin with the VG's name";
+        report.add(vg_object(vg), detail.to_owned());
     }
-    if let Some(section) = vg.tree.section(vg.name().as_str()) {
-        let mut pvs_seen = false;
-        for key in section.items().iter().map(|item| item.key()) {
-            pvs_seen |= key == "physical_volumes";
-            if pvs_seen && BEFORE_PVS.contains(&key) {
-                report.add(
-                    vg_object(vg),
-                    format!("{key} is written after physical_volumes"),
-                );
-            }
+    let mut pvs_seen = false;
+    for key in section.items().iter().map(|item| item.key()) {
+        pvs_seen |= key == "physical_volumes";
+        if pvs_seen && BEFORE_PVS.contains(&key) {
+            report.add(
+                vg_object(vg),
+                format!("{key} is written after physical_volumes"),
+            );
         }
     }
-    // What lvm2 looks for from the end has to be the VG's own brace.
-    let tail = text.rfind("\n}\n").map(|at| &text[at + 3..]);
-    let alone = tail.is_some_and(|tail| {
-        tail.lines()
-            .any(|line| line.trim_start().starts_with("contents"))
-    });
-    if !alone {
-        report.add(
-            vg_object(vg),
-            "its closing brace is not on a line of its own".to_owned(),
-        );
+    // lvm2 looks from the end for a brace alone on a line: the VG's own.
+    let mut behind = String::new();
+    for item in items.iter().skip(at + 1) {
+        item.print_into(&mut behind);
+    }
+    behind.push_str(vg.tree.tail());
+    let alone = section.tail().ends_with('\n') && behind.starts_with('\n');
+    if !alone || behind.contains("\n}\n") {
+        let detail = "its closing brace is not the last one on a line of its own";
+        report.add(vg_object(vg), detail.to_owned());
     }
 }
 

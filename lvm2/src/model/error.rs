@@ -85,7 +85,7 @@ pub enum ModelError {
     #[error("{object}: {key} is missing")]
     Missing {
         /// Where.
-        object: Object,
+        object: Box<Object>,
         /// The key.
         key: String,
     },
@@ -93,7 +93,7 @@ pub enum ModelError {
     #[error("{object}: {key} is not {expected}")]
     Value {
         /// Where.
-        object: Object,
+        object: Box<Object>,
         /// The key.
         key: String,
         /// What the value must be.
@@ -103,7 +103,7 @@ pub enum ModelError {
     #[error("{object}: {source}")]
     Id {
         /// Where.
-        object: Object,
+        object: Box<Object>,
         /// What is wrong.
         source: IdError,
     },
@@ -111,7 +111,7 @@ pub enum ModelError {
     #[error("{object}: {source}")]
     Name {
         /// Where.
-        object: Object,
+        object: Box<Object>,
         /// What is wrong.
         source: NameError,
     },
@@ -119,7 +119,7 @@ pub enum ModelError {
     #[error("{object}: {source}")]
     ExtentSize {
         /// Where.
-        object: Object,
+        object: Box<Object>,
         /// What is wrong.
         source: UnitError,
     },

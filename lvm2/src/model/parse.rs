@@ -107,14 +107,14 @@ pub(crate) fn header(tree: &Section, name: &str, vg: &Section) -> Result<Header,
     let historical = vg.section("historical_logical_volumes");
     Ok(Header {
         name: VgName::new(name).map_err(|source| ModelError::Name {
-            object: Object::File,
+            object: Box::new(Object::File),
             source,
         })?,
         id: keys.id("id")?,
         seqno: keys.u32("seqno")?,
         extent_size: ExtentSize::new(Sectors(keys.unsigned("extent_size")?)).map_err(|source| {
             ModelError::ExtentSize {
-                object: object(),
+                object: Box::new(object()),
                 source,
             }
         })?,
@@ -179,7 +179,7 @@ pub(crate) fn lv(
     }
     Ok(Lv {
         name: LvName::new(name).map_err(|source| ModelError::Name {
-            object: Object::Vg { vg: vg.to_owned() },
+            object: Box::new(Object::Vg { vg: vg.to_owned() }),
             source,
         })?,
         id: keys.id("id")?,

@@ -19,7 +19,7 @@ impl<'a, F: Fn() -> Object> Keys<'a, F> {
     /// The error of a value that is not what it should be.
     pub(super) fn wrong(&self, key: &str, expected: &'static str) -> ModelError {
         ModelError::Value {
-            object: (self.object)(),
+            object: Box::new((self.object)()),
             key: key.to_owned(),
             expected,
         }
@@ -27,7 +27,7 @@ impl<'a, F: Fn() -> Object> Keys<'a, F> {
 
     fn missing(&self, key: &str) -> ModelError {
         ModelError::Missing {
-            object: (self.object)(),
+            object: Box::new((self.object)()),
             key: key.to_owned(),
         }
     }
@@ -110,7 +110,7 @@ impl<'a, F: Fn() -> Object> Keys<'a, F> {
         key: &str,
     ) -> Result<T, ModelError> {
         self.text(key)?.parse().map_err(|source| ModelError::Id {
-            object: (self.object)(),
+            object: Box::new((self.object)()),
             source,
         })
     }

@@ -102,6 +102,17 @@ pub struct PvRange {
     pub lv_offset: Bytes,
 }
 
+/// A range of bytes of a PV's device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PvArea {
+    /// The PV.
+    pub pv: PvId,
+    /// Where it begins on the PV's device.
+    pub device_offset: Bytes,
+    /// Its length.
+    pub len: Bytes,
+}
+
 /// One leg of a segment with its PV.
 struct Leg<'a> {
     pv: &'a Pv,
@@ -241,8 +252,31 @@ fn target(
     })
 }
 
+/// The whole of `lv` on the PVs, one area for each leg of each segment, in no
+/// order that a reader of the LV would see: for discarding and wiping.
+///
+/// # Errors
+/// When a segment is not linear or striped on PVs.
+pub fn pv_areas(vg: &Vg, lv: &Lv) -> Result<Vec<PvArea>, TableError> {
+    let subject = Subject { vg, lv };
+    let mut areas = Vec::new();
+    for segment in &lv.segments {
+        let len = subject.sectors(segment.leg_extents())?.bytes();
+        for leg in subject.legs(segment)?.0 {
+            let device_offset = leg.sector.bytes();
+            areas.push(PvArea {
+                pv: leg.pv.id,
+                device_offset,
+                len,
+            });
+        }
+    }
+    Ok(areas)
+}
+
 /// Where the `len` bytes of `lv` from `offset` on lie on the PVs, in the order
-/// of the LV; pieces that continue each other on a PV are one.
+/// of the LV; pieces that continue each other on a PV are one. A striped LV
+/// has a piece for every stripe: for the whole LV use [`pv_areas`].
 ///
 /// # Errors
 /// When the range ends behind the LV, or a segment is not linear or striped
@@ -285,8 +319,8 @@ fn segment_ranges(
         let number = inside / chunk;
         let in_chunk = inside % chunk;
         let row = number / legs.len() as u64;
-        // The remainder is below the number of legs, so it is an index.
-        let Some(leg) = legs.iter().nth((number % legs.len() as u64) as usize) else {
+        let index = usize::try_from(number % legs.len() as u64);
+        let Some(leg) = index.ok().and_then(|index| legs.get(index)) else {
             break;
         };
         let len = (chunk - in_chunk).min(to.0 - at);
