@@ -1,5 +1,11 @@
 //! The ring over many commits, and bytes that mean harm.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
 use std::ops::Range;
 
 use lvm2::crc::crc;

@@ -1,5 +1,11 @@
 //! Random texts and random edits.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
 use lvm2::text::{New, Section};
 use proptest::prelude::*;
 

@@ -1,6 +1,12 @@
 //! Genuine metadata is read and printed without loss; wrong text is refused
 //! with its place.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot go on fails"
+)]
+
 mod common;
 
 use lvm2::text::{Expected, MAX_DEPTH, MAX_TEXT, Scalar, Section, TextError, Value};

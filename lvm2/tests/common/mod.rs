@@ -1,5 +1,6 @@
 //! Genuine samples, for all integration tests.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(dead_code, reason = "each test file uses some of these")]
 
 use std::path::PathBuf;
