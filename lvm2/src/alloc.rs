@@ -1,8 +1,9 @@
 //! Finding free extents for an LV.
 //!
 //! The rules are lvm2's policies; the choice among free areas is ours (any
-//! disjoint choice is valid to lvm2): the area that continues the LV first,
-//! then the largest, always from the area's start.
+//! disjoint choice is valid to lvm2): what continues the LV first, then the
+//! first PV with room for all of it, then the longest areas; always from an
+//! area's start.
 
 mod free;
 mod place;

@@ -80,8 +80,8 @@ fn near(free: &FreeMap, want: &Want<'_>, leg: Extents) -> FreeMap {
         return free.only(&keys);
     }
     let mut pvs: Vec<&PvFree> = free.pvs().iter().collect();
-    let longest = |pv: &PvFree| pv.candidate(leg).is_some_and(|area| area.count >= leg);
-    pvs.sort_by_key(|pv| (!longest(pv), Reverse(pv.free())));
+    let fits = |pv: &PvFree| pv.candidate(leg).is_some_and(|area| area.count >= leg);
+    pvs.sort_by_key(|pv| (!fits(pv), Reverse(pv.free().min(leg))));
     let keys: Vec<&str> = pvs
         .iter()
         .take(want.stripes as usize)
@@ -98,7 +98,7 @@ fn lv_keys(lv: &Lv) -> Vec<&str> {
 }
 
 /// Takes the best areas until there is enough: for each PV the smallest that
-/// holds all that is left, else its longest, and of these the longest.
+/// holds all that is left, else its longest; see [`ranked`] for the PVs.
 fn spread(free: &mut FreeMap, want: &Want<'_>, leg: Extents) -> Option<Vec<NewSegment>> {
     let mut map = free.clone();
     let mut segments = Vec::new();
@@ -127,15 +127,16 @@ fn spread(free: &mut FreeMap, want: &Want<'_>, leg: Extents) -> Option<Vec<NewSe
     Some(segments)
 }
 
-/// Every PV's candidate for `needed` extents, longest first, PVs of equal
-/// length in the VG's order.
+/// Every PV's candidate for `needed` extents: those that hold them all in the
+/// VG's order, so that LVs fill one PV before the next as lvm2 does it, then
+/// the others, longest first.
 fn ranked(free: &FreeMap, needed: Extents) -> Vec<(&PvFree, FreeArea)> {
     let mut candidates: Vec<(&PvFree, FreeArea)> = free
         .pvs()
         .iter()
         .filter_map(|pv| Some((pv, pv.candidate(needed)?)))
         .collect();
-    candidates.sort_by_key(|(_, area)| Reverse(area.count));
+    candidates.sort_by_key(|(_, area)| Reverse(area.count.min(needed)));
     candidates
 }
 
