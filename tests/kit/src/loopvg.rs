@@ -1,0 +1,312 @@
+//! VGs on loop devices, made by stock lvm2 and taken apart on drop.
+
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use lvcsi_sys::DevNo;
+use lvcsi_sys::loopdev::{LoopDevice, LoopOptions};
+use tempfile::TempDir;
+
+use crate::process::run;
+use crate::{decode, digest, host, lvm, lvm::Lvm};
+
+/// A sparse file attached to a loop device.
+#[derive(Debug)]
+pub struct Disk {
+    device: LoopDevice,
+    file: PathBuf,
+}
+
+impl Disk {
+    /// Makes a file of `size` bytes in `dir` and attaches it.
+    ///
+    /// # Panics
+    /// If that fails, for instance without root's rights.
+    #[must_use]
+    pub fn new(dir: &Path, name: &str, size: u64, block_size: u32) -> Self {
+        let file = dir.join(name);
+        let handle = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&file)
+            .unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        handle.set_len(size).expect("size of a loop file");
+        let options = LoopOptions {
+            block_size,
+            ..LoopOptions::default()
+        };
+        let device = LoopDevice::attach(&handle, options)
+            .unwrap_or_else(|e| panic!("attach {} to a loop device: {e}", file.display()));
+        Self { device, file }
+    }
+
+    /// The device's node.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.device.path()
+    }
+
+    /// The device's number.
+    #[must_use]
+    pub fn devno(&self) -> DevNo {
+        self.device.devno()
+    }
+
+    /// The file behind it.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+}
+
+/// What a VG shall look like.
+#[derive(Debug, Clone)]
+pub struct VgSpec {
+    /// Bytes of each disk.
+    pub disks: Vec<u64>,
+    /// Logical block size, 0 for the kernel's default.
+    pub block_size: u32,
+    /// Further arguments of `pvcreate`, for each disk.
+    pub pvcreate: Vec<Vec<String>>,
+    /// Further arguments of `vgcreate`.
+    pub vgcreate: Vec<String>,
+}
+
+impl VgSpec {
+    /// `disks` disks of `mib` MiB, everything else as lvm2 does it by itself.
+    #[must_use]
+    pub fn disks(disks: usize, mib: u64) -> Self {
+        Self {
+            disks: vec![mib << 20; disks],
+            block_size: 0,
+            pvcreate: vec![Vec::new(); disks],
+            vgcreate: Vec::new(),
+        }
+    }
+
+    /// Sets the logical block size.
+    #[must_use]
+    pub fn block_size(mut self, block_size: u32) -> Self {
+        self.block_size = block_size;
+        self
+    }
+
+    /// Adds arguments of `pvcreate` for disk `index`.
+    #[must_use]
+    pub fn pvcreate(mut self, index: usize, args: &[&str]) -> Self {
+        self.pvcreate[index].extend(args.iter().map(|&arg| arg.to_owned()));
+        self
+    }
+
+    /// Adds arguments of `vgcreate`.
+    #[must_use]
+    pub fn vgcreate(mut self, args: &[&str]) -> Self {
+        self.vgcreate.extend(args.iter().map(|&arg| arg.to_owned()));
+        self
+    }
+}
+
+/// A VG on loop devices.
+#[derive(Debug)]
+pub struct LoopVg {
+    /// Its name, unique on this machine.
+    pub name: String,
+    /// Its PVs.
+    pub disks: Vec<Disk>,
+    /// Stock lvm2, able to see it.
+    pub lvm: Lvm,
+    dir: TempDir,
+}
+
+impl LoopVg {
+    /// One disk of `mib` MiB.
+    #[must_use]
+    pub fn new(mib: u64) -> Self {
+        Self::with(&VgSpec::disks(1, mib))
+    }
+
+    /// Makes what `spec` asks for.
+    ///
+    /// # Panics
+    /// If stock lvm2 or the kernel refuses.
+    #[must_use]
+    pub fn with(spec: &VgSpec) -> Self {
+        let name = unique_name();
+        let dir = tempfile::Builder::new()
+            .prefix("lvcsi-")
+            .tempdir_in(host::scratch())
+            .expect("a folder for loop files");
+        let mut disks = Vec::new();
+        for (index, &size) in spec.disks.iter().enumerate() {
+            disks.push(Disk::new(
+                dir.path(),
+                &format!("disk{index}"),
+                size,
+                spec.block_size,
+            ));
+        }
+        let paths: Vec<&Path> = disks.iter().map(Disk::path).collect();
+        let lvm = Lvm::on(&paths);
+        let names: Vec<&str> = paths
+            .iter()
+            .map(|path| path.to_str().expect("a loop device"))
+            .collect();
+        for (device, extra) in names.iter().zip(&spec.pvcreate) {
+            let mut args = vec!["pvcreate", "-q", "-y", device];
+            args.extend(extra.iter().map(String::as_str));
+            lvm.clean(&args);
+        }
+        let mut args = vec!["vgcreate", "-q", "-y", &name];
+        args.extend(&names);
+        args.extend(spec.vgcreate.iter().map(String::as_str));
+        lvm.clean(&args);
+        Self {
+            name,
+            disks,
+            lvm,
+            dir,
+        }
+    }
+
+    /// Nodes of the PVs.
+    #[must_use]
+    pub fn paths(&self) -> Vec<&Path> {
+        self.disks.iter().map(Disk::path).collect()
+    }
+
+    /// The folder that goes away with the VG.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// What the independent decoder reads.
+    ///
+    /// # Panics
+    /// If the disks are damaged or unsound.
+    #[must_use]
+    pub fn decode(&self) -> decode::Vg {
+        let vg = decode::vg(&self.paths());
+        vg.assert_sound();
+        vg
+    }
+
+    /// A value that changes with any byte of any disk.
+    #[must_use]
+    pub fn digest(&self) -> Vec<u64> {
+        // What somebody wrote through a device's cache must be in its file.
+        for disk in &self.disks {
+            std::fs::File::open(disk.path())
+                .and_then(|f| f.sync_all())
+                .expect("flush of a disk");
+        }
+        self.disks
+            .iter()
+            .map(|disk| digest::disk_digest(disk.file()))
+            .collect()
+    }
+
+    /// `vg/lv`.
+    #[must_use]
+    pub fn lv(&self, name: &str) -> String {
+        format!("{}/{name}", self.name)
+    }
+
+    /// The path that lvm2's users know.
+    #[must_use]
+    pub fn device(&self, lv: &str) -> PathBuf {
+        PathBuf::from(format!(
+            "/dev/mapper/{}-{}",
+            dm_escape(&self.name),
+            dm_escape(lv)
+        ))
+    }
+
+    /// lvm2 is content with the VG.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn assert_clean(&self) {
+        self.lvm.assert_clean(&self.name);
+    }
+}
+
+impl Drop for LoopVg {
+    fn drop(&mut self) {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        for name in lvm::dm_devices(&self.name) {
+            let device = format!("/dev/mapper/{name}");
+            for line in mounts.lines().filter(|line| line.contains(&device)) {
+                if let Some(target) = line.split(' ').nth(4) {
+                    let _ = run("umount", &[target]);
+                }
+            }
+            let _ = run("dmsetup", &["remove", "--retry", "--force", &name]);
+        }
+        let _ = std::fs::remove_dir(format!("/dev/{}", self.name));
+    }
+}
+
+/// Name part of a dm device: dashes are doubled.
+#[must_use]
+pub fn dm_escape(name: &str) -> String {
+    name.replace('-', "--")
+}
+
+fn unique_name() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!(
+        "vg{:x}n{}",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lvm2_and_the_decoder_agree() {
+        let vg = LoopVg::with(&VgSpec::disks(2, 64).pvcreate(1, &["--pvmetadatacopies", "2"]));
+        let lv = vg.lv("a");
+        let mut args = vec![
+            "lvcreate", "-y", "-l", "20", "--addtag", "t", "-n", "a", &vg.name,
+        ];
+        args.extend(["-an", "-Zn", "-Wn"]);
+        vg.lvm.clean(&args);
+        let before = vg.digest();
+        vg.assert_clean();
+        assert_eq!(vg.digest(), before, "reports write nothing");
+
+        let decoded = vg.decode();
+        assert_eq!(decoded.names(), ["a"]);
+        assert_eq!(decoded.lvs[0].extents(), 20);
+        let rows = vg.lvm.lvs(&vg.name);
+        assert_eq!(rows.len(), 1);
+        assert_eq!((rows[0].name.as_str(), rows[0].size), ("a", 80 << 20));
+        assert_eq!(rows[0].tags, ["t"]);
+        assert_eq!(rows[0].uuid, decoded.lvs[0].id);
+        assert_eq!(rows[0].segments.len(), decoded.lvs[0].segments.len());
+        assert_eq!(
+            i64::try_from(vg.lvm.seqno(&vg.name)).unwrap(),
+            decoded.seqno
+        );
+
+        vg.lvm.clean(&["lvremove", "-y", &lv]);
+        assert_ne!(vg.digest(), before);
+        assert!(vg.decode().lvs.is_empty());
+    }
+
+    #[test]
+    fn four_kib_sectors() {
+        let vg = LoopVg::with(&VgSpec::disks(1, 64).block_size(4096));
+        vg.assert_clean();
+        let pv = decode::pv(vg.paths()[0]).unwrap();
+        assert_eq!((pv.flags & 1, pv.data_start), (1, 1 << 20));
+        assert_eq!(pv.mdas.len(), 1);
+    }
+}
