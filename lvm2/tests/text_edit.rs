@@ -140,6 +140,11 @@ fn edits_of_a_dense_line_stay_parsable() {
     );
     assert_eq!((again.int("f"), again.int("g")), (Some(1), Some(2)));
     assert!(printed.contains("f=1 # end\ng = 2\n"), "{printed}");
+    // A word must not run into the next key.
+    let mut word = parse("a=x b=\"y\"c=1");
+    word.remove("b").unwrap();
+    let again = parse(&word.print());
+    assert_eq!((again.str("a"), again.int("c")), (Some("x"), Some(1)));
 }
 
 #[test]

@@ -167,9 +167,12 @@ fn next_start(mda_size: u64, old: &RawLocn) -> Result<u64, RingError> {
         wrapped => HEADER.saturating_add(wrapped),
     };
     let start = after.checked_next_multiple_of(ALIGN).ok_or_else(outside)?;
-    let last = after.saturating_sub(1);
-    let near_end = mda_size.saturating_sub(last) < ALIGN || start > mda_size.saturating_sub(ALIGN);
-    Ok(if near_end { HEADER } else { start })
+    // Less than a sector up to the end is not used.
+    Ok(if start > mda_size.saturating_sub(ALIGN) {
+        HEADER
+    } else {
+        start
+    })
 }
 
 /// The bytes of the area that `locn` names, exactly: one range or two.
