@@ -75,8 +75,12 @@ impl Drop for Daemons {
     }
 }
 
+/// Ends a daemon and waits until it has gone, so that a later start sees no
+/// daemon that is about to end.
 fn stop(pid: &str) -> Result<()> {
     run::quiet(Command::new("kill").arg(pid))?;
+    let pid = format!("--pid={pid}");
+    run::quiet(Command::new("timeout").args(["30", "tail", &pid, "-f", "/dev/null"]))?;
     Ok(())
 }
 
