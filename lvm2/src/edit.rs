@@ -4,6 +4,7 @@
 //! Only the text of what is meant changes; an LV that is not touched is shared
 //! with the VG before.
 
+mod absorb;
 mod create;
 mod diff;
 mod error;
@@ -72,6 +73,13 @@ pub enum Edit {
         /// Where.
         layout: Layout,
     },
+    /// One LV's extents become the end of another, and it is no more.
+    Absorb {
+        /// Which grows.
+        name: LvName,
+        /// Which goes.
+        from: LvName,
+    },
     /// Always refused: what lies behind the new end would be lost.
     Reduce {
         /// Which.
@@ -130,6 +138,7 @@ pub fn apply(vg: &Vg, edit: &Edit) -> Result<Vg, EditError> {
             create::create(vg, &new, *extents, layout)
         }
         Edit::Extend { name, to, layout } => resize::extend(vg, name, *to, layout),
+        Edit::Absorb { name, from } => absorb::absorb(vg, name, from),
         Edit::Reduce { name, to } => Err(resize::reduce(vg, name, *to)),
         Edit::Remove { name } => small::remove(vg, name),
         Edit::Rename { name, to } => small::rename(vg, name, to),

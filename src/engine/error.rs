@@ -9,6 +9,7 @@ use lvm2::edit::EditError;
 use lvm2::name::{LvName, VgName};
 use lvm2::units::Bytes;
 
+use super::hazard::Hazard;
 use crate::error::Kind;
 use crate::host::HostError;
 
@@ -63,7 +64,9 @@ pub enum EngineError {
         source: Arc<EditError>,
     },
     /// The LV lacks the tag that marks it as ours.
-    #[error("LV {vg}/{lv} was not made by this driver (no tag {tag}); remove it with `lvcsi lv remove` or `lvremove`")]
+    #[error(
+        "LV {vg}/{lv} was not made by this driver (no tag {tag}); remove it with `lvcsi lv remove` or `lvremove`"
+    )]
     NotOurs {
         /// The VG.
         vg: VgName,
@@ -71,6 +74,32 @@ pub enum EngineError {
         lv: LvName,
         /// The missing tag.
         tag: String,
+    },
+    /// The LV has segments of a type, or flags, that the engine does not drive.
+    #[error(
+        "LV {vg}/{lv} is of a type or in a state that lvcsi does not change; use the lvm2 commands"
+    )]
+    NotNative {
+        /// The VG.
+        vg: VgName,
+        /// The LV.
+        lv: LvName,
+    },
+    /// The LV is being zeroed, or was when its maker was stopped.
+    #[error("LV {vg}/{lv} is not ready: its extents are still being zeroed; ask again later")]
+    Incomplete {
+        /// The VG.
+        vg: VgName,
+        /// The LV.
+        lv: LvName,
+    },
+    /// The devices of the VG are in a state that forbids a change.
+    #[error("VG {vg} is not changed: {hazard}")]
+    Hazard {
+        /// The VG.
+        vg: VgName,
+        /// The state.
+        hazard: Hazard,
     },
     /// The size is zero or cannot be expressed in extents.
     #[error("size of {lv} is {size}: it must be at least one byte and at most 2^32-1 extents")]
@@ -91,7 +120,9 @@ pub enum EngineError {
         open_count: u32,
     },
     /// The new text does not fit into the metadata areas.
-    #[error("metadata of VG {vg} would need {need}; its areas hold {max}: remove LVs, or add a PV with a larger metadata area and ignore the small ones")]
+    #[error(
+        "metadata of VG {vg} would need {need}; its areas hold {max}: remove LVs, or add a PV with a larger metadata area and ignore the small ones"
+    )]
     MetadataFull {
         /// The VG.
         vg: VgName,
@@ -152,12 +183,14 @@ impl EngineError {
             Self::Refused { .. }
             | Self::AmbiguousVg { .. }
             | Self::NotOurs { .. }
+            | Self::NotNative { .. }
+            | Self::Hazard { .. }
             | Self::InUse { .. } => Kind::FailedPrecondition,
             Self::Edit { source, .. } => edit_kind(source),
             Self::BadSize { .. } => Kind::InvalidArgument,
             Self::MetadataFull { .. } => Kind::ResourceExhausted,
             Self::StillRunning { .. } => Kind::DeadlineExceeded,
-            Self::Closed { .. } => Kind::Aborted,
+            Self::Closed { .. } | Self::Incomplete { .. } => Kind::Aborted,
             Self::Host { source, .. } => host_kind(source),
             Self::Metadata { .. } | Self::Commit { .. } => Kind::Internal,
         }

@@ -67,17 +67,37 @@ pub trait DeviceMapper: Send + Sync {
     fn clear(&self, dev: DevNo) -> HostResult<()>;
     /// Suspends the device.
     fn suspend(&self, dev: DevNo, mode: SuspendMode) -> HostResult<()>;
-    /// Makes the inactive table live, if there is one, and lets I/O go on.
+    /// Makes the inactive table live, if there is one, and lets I/O go on. On a
+    /// device that is not suspended the kernel suspends, swaps and resumes in
+    /// this one call, so nobody can be killed in between. File systems are not
+    /// frozen (`DM_SKIP_LOCKFS_FLAG`).
     /// `vg_lv` names the LV for `/dev/VG/LV` where there is no udev.
-    fn resume(&self, dev: DevNo, name: &str, vg_lv: Option<(&str, &str)>, exposure: Exposure)
-        -> HostResult<()>;
+    fn resume(
+        &self,
+        dev: DevNo,
+        name: &str,
+        vg_lv: Option<(&str, &str)>,
+        exposure: Exposure,
+    ) -> HostResult<()>;
     /// Renames the device (and its nodes where there is no udev).
-    fn rename(&self, dev: DevNo, from: &str, to: &str, old: Option<(&str, &str)>,
-        new: Option<(&str, &str)>, exposure: Exposure) -> HostResult<()>;
+    fn rename(
+        &self,
+        dev: DevNo,
+        from: &str,
+        to: &str,
+        old: Option<(&str, &str)>,
+        new: Option<(&str, &str)>,
+        exposure: Exposure,
+    ) -> HostResult<()>;
     /// Removes the device; retries while udev holds it for a moment.
     /// Fails with `Busy` if it stays open.
-    fn remove(&self, dev: DevNo, name: &str, vg_lv: Option<(&str, &str)>, exposure: Exposure)
-        -> HostResult<()>;
+    fn remove(
+        &self,
+        dev: DevNo,
+        name: &str,
+        vg_lv: Option<(&str, &str)>,
+        exposure: Exposure,
+    ) -> HostResult<()>;
     /// Looks a device up by uuid.
     fn by_uuid(&self, uuid: &str) -> HostResult<Option<DmDevice>>;
     /// The live table (or the inactive one).

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod dm;
 pub mod error;
 pub mod fs;
+pub mod linux;
 pub mod lock;
 pub mod sim;
 

@@ -1,0 +1,434 @@
+//! One turn of a VG's worker: lock, read, plan all, commit once, activate.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use lvm2::edit::{self, EditError, Stamp};
+use lvm2::id::LvId;
+use lvm2::model::Vg;
+use lvm2::name::{LvName, VgName};
+
+use super::commit::{self, Committed};
+use super::error::EngineError;
+use super::execute::Execution;
+use super::loaded::Loaded;
+use super::prepare::{self, Context, Finish, Planned, Zero};
+use super::registry::Registry;
+use super::request::{EngineConfig, Request};
+use super::state::LvState;
+use super::step::Step;
+use super::worker::{Job, Reply};
+use super::zeroing::Claim;
+use crate::host::{Host, LockMode};
+
+/// What a job does.
+pub(super) enum Task {
+    /// A request from outside.
+    Request(Request),
+    /// The extents of an LV are zero: make it usable.
+    Finish(Zero),
+    /// They are not: drop the LV, and answer with this error.
+    Abandon(Zero, EngineError),
+}
+
+impl Task {
+    /// The LVs that the task is about.
+    pub(super) fn names(&self) -> Vec<&LvName> {
+        match self {
+            Self::Request(Request::Rename { name, to }) => vec![name, to],
+            Self::Request(request) => vec![request.lv()],
+            Self::Finish(zero) | Self::Abandon(zero, _) => match &zero.then {
+                Finish::Append { to } => vec![&zero.lv, to],
+                Finish::Reveal { .. } => vec![&zero.lv],
+            },
+        }
+    }
+
+    fn verb(&self) -> &'static str {
+        match self {
+            Self::Request(request) => request.verb(),
+            Self::Finish(_) => "finish",
+            Self::Abandon(..) => "abandon",
+        }
+    }
+
+    /// Tasks that free extents are planned last: extents that a task frees
+    /// belong to their old LV until the commit, and nobody may wipe them.
+    fn frees(&self) -> bool {
+        matches!(
+            self,
+            Self::Request(Request::Remove { .. }) | Self::Abandon(..)
+        )
+    }
+}
+
+/// What a turn leaves to do.
+#[derive(Default)]
+pub(super) struct Done {
+    /// LVs that are committed and have to be zeroed now.
+    pub(super) zero: Vec<(Zero, Claim, Reply)>,
+    /// Jobs for the next turn.
+    pub(super) again: Vec<Job>,
+}
+
+/// The parts that every turn of a worker uses.
+pub(super) struct Batch {
+    pub(super) host: Host,
+    pub(super) vg: VgName,
+    pub(super) config: EngineConfig,
+    pub(super) registry: Arc<Registry>,
+}
+
+/// A job whose plan stands and whose steps before the commit are done.
+struct Accepted {
+    job: Job,
+    planned: Planned,
+    /// The metadata changes.
+    commits: bool,
+    /// A device was changed before the commit.
+    device_changed: bool,
+}
+
+impl Accepted {
+    /// The LV that this job makes, and that goes again if it does not come up.
+    fn made(&self) -> Option<&LvName> {
+        match (&self.planned.zero, &self.job.task) {
+            _ if !self.commits => None,
+            (Some(zero), _) => Some(&zero.lv),
+            (None, Task::Request(Request::Create(create))) => Some(&create.name),
+            _ => None,
+        }
+    }
+}
+
+impl Batch {
+    /// Runs `jobs` under one lock and with one commit.
+    pub(super) fn run(&self, mut jobs: Vec<Job>) -> Done {
+        jobs.sort_by_key(|job| job.task.frees());
+        let lock = self.host.locks.lock(
+            &format!("V_{}", self.vg),
+            LockMode::Exclusive,
+            self.config.lock_deadline,
+        );
+        let guard = match lock {
+            Ok(guard) => guard,
+            Err(source) => {
+                let error = self.host_error(source);
+                return answer_all(jobs, &error);
+            }
+        };
+        let mut done = Done::default();
+        let answers = match self.registry.load(&self.vg) {
+            Ok(loaded) => self.locked(jobs, &loaded, &mut done),
+            Err(error) => jobs
+                .into_iter()
+                .map(|job| (job.reply, Err(error.clone())))
+                .collect(),
+        };
+        drop(guard);
+        for (reply, answer) in answers {
+            // A caller that gave up asks again; its job is done all the same.
+            let _ = reply.send(answer);
+        }
+        done
+    }
+
+    fn locked(&self, jobs: Vec<Job>, loaded: &Arc<Loaded>, done: &mut Done) -> Vec<Answer> {
+        let mut answers = Vec::new();
+        let mut execution = Execution::new(&self.host);
+        let mut accepted: Vec<Accepted> = Vec::new();
+        let mut vg = Arc::clone(&loaded.vg);
+        let frees = jobs.iter().any(|job| job.task.frees());
+        for job in jobs {
+            match self.accept(&job.task, &vg, loaded, &mut execution) {
+                Ok(planned) => {
+                    let commits = !Arc::ptr_eq(&vg, &planned.vg);
+                    let device_changed = execution.changed();
+                    vg = Arc::clone(&planned.vg);
+                    accepted.push(Accepted {
+                        job,
+                        planned,
+                        commits,
+                        device_changed,
+                    });
+                }
+                // The space may be there once this turn's removals are committed.
+                Err(error) if frees && is_no_space(&error) => done.again.push(job),
+                Err(error) => answers.push((job.reply, Err(error))),
+            }
+        }
+        let current = if Arc::ptr_eq(&vg, &loaded.vg) {
+            Arc::clone(loaded)
+        } else {
+            match self.commit(&vg, loaded, &accepted) {
+                Ok(committed) => committed,
+                Err(error) => {
+                    execution.undo();
+                    reject(accepted, &error, done, &mut answers);
+                    return answers;
+                }
+            }
+        };
+        let mut broken = Vec::new();
+        for accepted in accepted {
+            match self.complete(&accepted, &current, &mut execution) {
+                Ok(Completed::State(state)) => {
+                    answers.push((accepted.job.reply, answer(accepted.job.task, state)));
+                }
+                Ok(Completed::Zero(zero, claim)) => {
+                    done.zero.push((zero, claim, accepted.job.reply));
+                }
+                Err(error) => {
+                    broken.extend(accepted.made().cloned());
+                    answers.push((accepted.job.reply, Err(error)));
+                }
+            }
+        }
+        self.drop_broken(&broken, &current);
+        answers
+    }
+
+    /// Plans a task and does what must succeed before the commit.
+    fn accept(
+        &self,
+        task: &Task,
+        vg: &Arc<Vg>,
+        loaded: &Loaded,
+        execution: &mut Execution<'_>,
+    ) -> Result<Planned, EngineError> {
+        let planned = match task {
+            Task::Request(request) => prepare::plan(vg, request, &self.context())?,
+            Task::Finish(zero) => prepare::plan_finish(vg, zero)?,
+            Task::Abandon(zero, _) => {
+                let request = Request::Remove {
+                    name: zero.lv.clone(),
+                    must_exist: false,
+                    require_tag: lvm2::name::Tag::new(super::tags::INCOMPLETE).ok(),
+                };
+                prepare::plan(vg, &request, &self.context())?
+            }
+        };
+        if !Arc::ptr_eq(&planned.vg, vg) {
+            writable(loaded, &self.host)?;
+        }
+        let deactivates = planned
+            .before
+            .iter()
+            .any(|step| matches!(step, Step::Deactivate { .. }));
+        let old = if deactivates { &loaded.vg } else { &planned.vg };
+        for step in &planned.before {
+            let layout = if matches!(step, Step::Deactivate { .. }) {
+                old
+            } else {
+                &planned.vg
+            };
+            execution.run(step, loaded, layout)?;
+        }
+        if let Some(zero) = &planned.zero {
+            execution.claim(zero)?;
+        }
+        Ok(planned)
+    }
+
+    fn commit(
+        &self,
+        vg: &Vg,
+        loaded: &Arc<Loaded>,
+        accepted: &[Accepted],
+    ) -> Result<Arc<Loaded>, EngineError> {
+        let stamp = self.stamp(accepted);
+        let seal = |vg: &Vg| {
+            edit::seal(vg, &stamp).map_err(|source| EngineError::Edit {
+                vg: self.vg.clone(),
+                source: Arc::new(source),
+            })
+        };
+        let mut sealed = seal(vg)?;
+        // A number that was tried and failed may be on some disk: never again.
+        while sealed.seqno() <= self.registry.attempted(sealed.id()) {
+            sealed = seal(&sealed)?;
+        }
+        let seqno = sealed.seqno();
+        let staged = commit::stage(loaded, Arc::new(sealed))?;
+        self.registry.attempt(loaded.vg.id(), seqno);
+        match staged.publish(loaded) {
+            Ok(Committed::Everywhere(fresh)) => {
+                let fresh = Arc::new(fresh);
+                self.registry.attempt_ended(loaded.vg.id());
+                self.registry.store(Arc::clone(&fresh));
+                Ok(fresh)
+            }
+            Ok(Committed::Partly(errors)) => {
+                for error in errors {
+                    tracing::warn!(vg = %self.vg, seqno, %error, "a metadata area was not written; the next commit refreshes it");
+                }
+                self.registry.rescan()?;
+                self.registry.load(&self.vg)
+            }
+            Err(error) => {
+                self.registry.forget(&self.vg);
+                Err(error)
+            }
+        }
+    }
+
+    fn complete(
+        &self,
+        accepted: &Accepted,
+        current: &Loaded,
+        execution: &mut Execution<'_>,
+    ) -> Result<Completed, EngineError> {
+        let planned = &accepted.planned;
+        for step in &planned.after {
+            execution.run(step, current, &current.vg)?;
+        }
+        if let Some(zero) = &planned.zero {
+            let claim = execution.take_claim(current, zero)?;
+            return Ok(Completed::Zero(zero.clone(), claim));
+        }
+        let changed = accepted.commits || accepted.device_changed || execution.changed();
+        execution
+            .describe(&planned.subject, current, changed)
+            .map(Completed::State)
+    }
+
+    /// New LVs that could not be activated are taken out again: nobody got
+    /// them, and nothing shall be left over.
+    fn drop_broken(&self, names: &[LvName], current: &Arc<Loaded>) {
+        if names.is_empty() {
+            return;
+        }
+        let mut vg = Arc::clone(&current.vg);
+        for name in names {
+            let request = Request::Remove {
+                name: name.clone(),
+                must_exist: false,
+                require_tag: None,
+            };
+            match prepare::plan(&vg, &request, &self.context()) {
+                Ok(planned) => vg = planned.vg,
+                Err(error) => {
+                    tracing::error!(%error, "cannot take back an LV that did not come up")
+                }
+            }
+        }
+        if let Err(error) = self.commit(&vg, current, &[]) {
+            tracing::error!(vg = %self.vg, %error, "LVs that did not come up stay behind");
+        }
+    }
+
+    fn context(&self) -> Context {
+        let mut random = [0; 32];
+        self.host.clock.random(&mut random);
+        Context {
+            id: LvId::from_random(random),
+            time: self.host.clock.unix_seconds(),
+            host: self.host.identity.hostname.clone(),
+        }
+    }
+
+    fn stamp(&self, accepted: &[Accepted]) -> Stamp {
+        let mut changes = accepted.iter().filter(|accepted| accepted.commits);
+        let mut description = self.config.description.clone();
+        if let Some(first) = changes.next() {
+            let names = first.job.task.names();
+            let name = names.first().map_or("", |name| name.as_str());
+            description = format!(
+                "Write from lvcsi {} {}/{name}.",
+                first.job.task.verb(),
+                self.vg
+            );
+            let more = changes.count();
+            if more > 0 {
+                description = format!("{description} And {more} more.");
+            }
+        }
+        stamp(&self.host, description)
+    }
+
+    fn host_error(&self, source: crate::host::HostError) -> EngineError {
+        EngineError::Host {
+            object: format!("VG {}", self.vg),
+            source: Arc::new(source),
+        }
+    }
+}
+
+/// The stamp of a commit by this driver.
+pub(super) fn stamp(host: &Host, description: String) -> Stamp {
+    Stamp {
+        description,
+        host: host.identity.hostname.clone(),
+        host_system_id: host.identity.system_id.clone(),
+        time: host.clock.unix_seconds(),
+        generator: concat!("lvcsi ", env!("CARGO_PKG_VERSION")).to_owned(),
+        kernel: host.identity.kernel.clone(),
+    }
+}
+
+/// Refuses to change a VG that metadata or devices forbid to change.
+pub(super) fn writable(loaded: &Loaded, host: &Host) -> Result<(), EngineError> {
+    let vg = loaded.vg.name().clone();
+    if let Some(refusal) = loaded.refusal(&host.identity) {
+        return Err(EngineError::Refused {
+            vg,
+            refusal: Arc::new(refusal),
+        });
+    }
+    match loaded.hazards.first() {
+        Some(hazard) => Err(EngineError::Hazard {
+            vg,
+            hazard: hazard.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
+type Answer = (Reply, Result<LvState, EngineError>);
+
+enum Completed {
+    State(LvState),
+    Zero(Zero, Claim),
+}
+
+fn answer(task: Task, state: LvState) -> Result<LvState, EngineError> {
+    match task {
+        Task::Abandon(_, error) => Err(error),
+        Task::Request(_) | Task::Finish(_) => Ok(state),
+    }
+}
+
+fn answer_all(jobs: Vec<Job>, error: &EngineError) -> Done {
+    for job in jobs {
+        // As above: a caller that went away needs no answer.
+        let _ = job.reply.send(Err(error.clone()));
+    }
+    Done::default()
+}
+
+/// Answers for a commit that did not happen. If only its size was the cause,
+/// each job gets a turn of its own: removals then make room.
+fn reject(
+    accepted: Vec<Accepted>,
+    error: &EngineError,
+    done: &mut Done,
+    answers: &mut Vec<Answer>,
+) {
+    let split = matches!(error, EngineError::MetadataFull { .. })
+        && accepted.iter().filter(|accepted| accepted.commits).count() > 1;
+    for Accepted { mut job, .. } in accepted {
+        if split {
+            job.alone = true;
+            done.again.push(job);
+        } else {
+            answers.push((job.reply, Err(error.clone())));
+        }
+    }
+}
+
+fn is_no_space(error: &EngineError) -> bool {
+    matches!(error, EngineError::Edit { source, .. } if matches!(**source, EditError::NoSpace { .. }))
+}
+
+/// Claims by LV, for an [`Execution`].
+pub(super) type Claims = HashMap<LvId, Box<dyn crate::host::LockGuard>>;

@@ -1,0 +1,168 @@
+//! Writing a new version of a VG's metadata.
+//!
+//! Text to every area in use, flush, headers, flush. A header is one sector,
+//! so at every moment each area names the old text or the new one, complete.
+//! No pre-commit slot is written: nothing of lvm2 reads it, and no live table
+//! changes between text and header.
+
+use std::sync::Arc;
+
+use lvm2::crc::crc;
+use lvm2::model::Vg;
+use lvm2::name::VgName;
+use lvm2::ondisk::mda::{MdaHeader, RawLocn};
+use lvm2::ondisk::ring::{self, Placement, RingError};
+use lvm2::units::Bytes;
+
+use super::area::Area;
+use super::copies::{CopyState, FoundPv, MetadataCopy};
+use super::error::EngineError;
+use super::loaded::Loaded;
+use crate::host::HostError;
+
+/// A commit whose text is on the disks, but which no header names yet.
+pub(super) struct Staged {
+    vg: Arc<Vg>,
+    headers: Vec<(Area, MdaHeader)>,
+}
+
+/// How a commit ended.
+pub(super) enum Committed {
+    /// In every area.
+    Everywhere(Loaded),
+    /// In some areas; the others keep an older text and are refreshed by the
+    /// next commit. The VG has to be read again.
+    Partly(Vec<HostError>),
+}
+
+/// Writes the text of `vg` into free space of every area in use.
+///
+/// # Errors
+/// [`EngineError::MetadataFull`] before anything is written;
+/// [`EngineError::Commit`] if a device fails. In both cases the VG is as it was.
+pub(super) fn stage(loaded: &Loaded, vg: Arc<Vg>) -> Result<Staged, EngineError> {
+    let mut text = vg.print().into_bytes();
+    text.push(0);
+    let size = text.len() as u64;
+    let checksum = crc(&text);
+    let mut places: Vec<(&Area, Placement, MdaHeader)> = Vec::new();
+    for copy in loaded.copies() {
+        if matches!(copy.state, CopyState::Ignored(_)) {
+            continue;
+        }
+        let Some(header) = copy.header() else {
+            continue;
+        };
+        let place =
+            ring::place(header, size).map_err(|error| too_large(vg.name(), size, &error))?;
+        let mut next = header.clone();
+        next.committed = Some(RawLocn {
+            offset: place.start,
+            size,
+            checksum,
+            ignored: false,
+            flags: 0,
+        });
+        next.precommitted = None;
+        places.push((&copy.area, place, next));
+    }
+    let failed = |source| EngineError::Commit {
+        vg: vg.name().clone(),
+        seqno: vg.seqno(),
+        source: Arc::new(source),
+    };
+    for (area, place, _) in &places {
+        area.write_text(place, &text).map_err(failed)?;
+    }
+    for (area, ..) in &places {
+        area.flush().map_err(failed)?;
+    }
+    let headers = places
+        .into_iter()
+        .map(|(area, _, next)| (area.clone(), next))
+        .collect();
+    Ok(Staged { vg, headers })
+}
+
+impl Staged {
+    /// Makes the staged text the committed one.
+    ///
+    /// # Errors
+    /// [`EngineError::Commit`] if no area took it. Whether a failed header
+    /// write reached the disk is then unknown: the VG has to be read again and
+    /// the sequence number must not be used for another text.
+    pub(super) fn publish(self, loaded: &Loaded) -> Result<Committed, EngineError> {
+        let mut errors = Vec::new();
+        let mut written = 0_usize;
+        let outcomes: Vec<_> = self
+            .headers
+            .iter()
+            .map(|(area, header)| area.write_header(header).map(|()| area))
+            .collect();
+        for outcome in outcomes {
+            match outcome.and_then(Area::flush) {
+                Ok(()) => written += 1,
+                Err(error) => errors.push(error),
+            }
+        }
+        if errors.is_empty() {
+            return Ok(Committed::Everywhere(self.into_loaded(loaded)));
+        }
+        if written > 0 {
+            return Ok(Committed::Partly(errors));
+        }
+        let source = errors.swap_remove(0);
+        Err(EngineError::Commit {
+            vg: self.vg.name().clone(),
+            seqno: self.vg.seqno(),
+            source: Arc::new(source),
+        })
+    }
+
+    fn into_loaded(self, old: &Loaded) -> Loaded {
+        let pvs = old
+            .pvs
+            .iter()
+            .map(|pv| FoundPv {
+                device: Arc::clone(&pv.device),
+                header: pv.header.clone(),
+                copies: pv.copies.iter().map(|copy| self.refreshed(copy)).collect(),
+            })
+            .collect();
+        Loaded {
+            vg: self.vg,
+            pvs,
+            hazards: old.hazards.clone(),
+            outdated: Vec::new(),
+        }
+    }
+
+    fn refreshed(&self, copy: &MetadataCopy) -> MetadataCopy {
+        let same =
+            |area: &Area| area.start == copy.area.start && Arc::ptr_eq(&area.pv, &copy.area.pv);
+        match self.headers.iter().find(|(area, _)| same(area)) {
+            Some((area, header)) => MetadataCopy {
+                area: area.clone(),
+                state: CopyState::Text {
+                    header: header.clone(),
+                    vg: Arc::clone(&self.vg),
+                },
+            },
+            None => copy.clone(),
+        }
+    }
+}
+
+fn too_large(vg: &VgName, size: u64, error: &RingError) -> EngineError {
+    match error {
+        RingError::TooLarge { max, .. } => EngineError::MetadataFull {
+            vg: vg.clone(),
+            need: Bytes(size),
+            max: Bytes(*max),
+        },
+        other => EngineError::Metadata {
+            vg: vg.clone(),
+            detail: other.to_string(),
+        },
+    }
+}

@@ -1,0 +1,83 @@
+//! What a new start does about an end that was not clean.
+
+use std::time::Duration;
+
+use lvm2::name::{LvName, Tag, VgName};
+
+use super::error::EngineError;
+use super::loaded::Loaded;
+use super::request::Request;
+use super::state::{Problem, Recovery};
+use super::zeroing::claim_name;
+use super::{Engine, tags};
+use crate::host::{HostError, LockMode};
+
+/// Removes every LV whose making was interrupted: nobody was told that it
+/// exists, and its old content may still be readable.
+pub(super) fn recover(engine: &Engine) -> Recovery {
+    let mut recovery = Recovery::default();
+    let (vgs, _) = match engine.registry().everything() {
+        Ok(found) => found,
+        Err(error) => {
+            recovery.problems.push(problem("devices", &error));
+            return recovery;
+        }
+    };
+    for loaded in vgs {
+        if loaded.refusal(&engine.host().identity).is_some() {
+            continue;
+        }
+        remove_incomplete(engine, &loaded, &mut recovery);
+    }
+    recovery
+}
+
+fn remove_incomplete(engine: &Engine, loaded: &Loaded, recovery: &mut Recovery) {
+    let vg = loaded.vg.name();
+    for lv in loaded
+        .vg
+        .lvs()
+        .iter()
+        .filter(|lv| lv.has_tag(tags::INCOMPLETE))
+    {
+        let object = format!("{vg}/{}", lv.name);
+        let claim =
+            engine
+                .host()
+                .locks
+                .lock(&claim_name(&lv.id), LockMode::Exclusive, Duration::ZERO);
+        let claim = match claim {
+            Ok(claim) => claim,
+            // Its maker lives, in another process.
+            Err(HostError::LockTimeout { .. }) => continue,
+            Err(error) => {
+                recovery.problems.push(Problem {
+                    object,
+                    detail: error.to_string(),
+                });
+                continue;
+            }
+        };
+        match remove(engine, vg, &lv.name) {
+            Ok(()) => recovery.removed.push(object),
+            Err(error) => recovery.problems.push(problem(&object, &error)),
+        }
+        drop(claim);
+    }
+}
+
+fn remove(engine: &Engine, vg: &VgName, lv: &LvName) -> Result<(), EngineError> {
+    let request = Request::Remove {
+        name: lv.clone(),
+        must_exist: false,
+        require_tag: Tag::new(tags::INCOMPLETE).ok(),
+    };
+    engine.submit(vg, request).wait().map(drop)
+}
+
+fn problem(object: &str, error: &EngineError) -> Problem {
+    Problem {
+        object: object.to_owned(),
+        detail: error.to_string(),
+    }
+}

@@ -1,0 +1,235 @@
+//! Reading: what there is, and what a request would do.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use lvm2::edit;
+use lvm2::id::LvId;
+use lvm2::name::{LvName, dm_uuid};
+use lvm2::units::{Bytes, Extents};
+
+use super::activation;
+use super::batch::{stamp, writable};
+use super::copies::FoundPv;
+use super::error::EngineError;
+use super::execute::describe;
+use super::loaded::Loaded;
+use super::prepare::{self, Context, Zero};
+use super::registry::Registry;
+use super::request::Request;
+use super::state::{LvReport, LvState, Plan, Problem, PvReport, Report, VgReport};
+use crate::host::Host;
+
+/// Everything, from a new look at all devices.
+pub(super) fn everything(host: &Host, registry: &Registry) -> Result<Report, EngineError> {
+    let (loaded, remainder) = registry.everything()?;
+    let mut report = Report {
+        orphans: remainder.orphans.iter().map(orphan).collect(),
+        skipped: remainder.skipped,
+        problems: remainder.problems,
+        vgs: Vec::new(),
+    };
+    for loaded in loaded {
+        let object = loaded.vg.name().to_string();
+        let findings = loaded.hazards.iter().map(ToString::to_string);
+        report.problems.extend(
+            findings
+                .chain(loaded.outdated.iter().cloned())
+                .map(|detail| Problem {
+                    object: object.clone(),
+                    detail,
+                }),
+        );
+        report.vgs.push(vg(host, &loaded)?);
+    }
+    Ok(report)
+}
+
+/// One VG.
+pub(super) fn vg(host: &Host, loaded: &Loaded) -> Result<VgReport, EngineError> {
+    let vg = &loaded.vg;
+    // One call lists all devices; only LVs that are active cost another.
+    let entries = host.dm.list().map_err(|source| EngineError::Host {
+        object: vg.name().to_string(),
+        source: Arc::new(source),
+    })?;
+    let active: HashMap<&str, ()> = entries
+        .iter()
+        .map(|entry| (entry.uuid.as_str(), ()))
+        .collect();
+    let mut lvs = Vec::with_capacity(vg.lvs().len());
+    for lv in vg.lvs() {
+        let uuid = dm_uuid(&vg.id(), &lv.id, None);
+        let device = if active.contains_key(uuid.as_str()) {
+            activation::present(host, vg, lv)?
+        } else {
+            None
+        };
+        lvs.push(LvReport {
+            name: lv.name.clone(),
+            device,
+        });
+    }
+    Ok(VgReport {
+        vg: Arc::clone(vg),
+        pvs: pvs(loaded),
+        lvs,
+        refusal: loaded.refusal(&host.identity),
+        metadata: loaded.metadata_use(),
+    })
+}
+
+fn pvs(loaded: &Loaded) -> Vec<PvReport> {
+    let vg = &loaded.vg;
+    let mut used: HashMap<&str, u64> = HashMap::new();
+    for lv in vg.lvs() {
+        for extents in lv.uses() {
+            *used.entry(extents.key).or_default() += extents.count.0;
+        }
+    }
+    vg.pvs()
+        .iter()
+        .map(|pv| {
+            let allocated = used.get(pv.key.as_str()).copied().unwrap_or(0);
+            let free = Extents(pv.pe_count.0.saturating_sub(allocated));
+            let device = loaded.device(&pv.id).map(|device| device.info().clone());
+            PvReport {
+                id: pv.id,
+                missing: pv.missing || device.is_none(),
+                device,
+                vg: Some(vg.name().clone()),
+                size: vg.extent_size().bytes_of(pv.pe_count),
+                free: vg.extent_size().bytes_of(free),
+                allocatable: pv.allocatable,
+                tags: pv.tags.clone(),
+                extents: (pv.pe_count, Extents(allocated)),
+            }
+        })
+        .collect()
+}
+
+fn orphan(pv: &FoundPv) -> PvReport {
+    let info = pv.device.info().clone();
+    PvReport {
+        id: pv.device.id,
+        vg: None,
+        size: Bytes(info.size),
+        free: Bytes(info.size),
+        device: Some(info),
+        allocatable: true,
+        missing: false,
+        tags: Vec::new(),
+        extents: (Extents(0), Extents(0)),
+    }
+}
+
+/// LVs of one name.
+pub(super) fn find(
+    host: &Host,
+    registry: &Registry,
+    name: &LvName,
+) -> Result<Vec<LvState>, EngineError> {
+    let mut found = Vec::new();
+    for vg_name in registry.names()? {
+        let loaded = match registry.load(&vg_name) {
+            Ok(loaded) => loaded,
+            // Gone since it was listed, or not one VG: the name is in no VG
+            // that can be used.
+            Err(EngineError::NoSuchVg { .. } | EngineError::AmbiguousVg { .. }) => continue,
+            Err(error) => return Err(error),
+        };
+        let vg = &loaded.vg;
+        let Some(lv) = vg.lv(name.as_str()) else {
+            continue;
+        };
+        let dev = activation::present(host, vg, lv)?.map(|device| device.dev);
+        let node = dev
+            .map(|dev| host.dm.node(dev))
+            .transpose()
+            .map_err(|source| EngineError::Host {
+                object: format!("{vg_name}/{name}"),
+                source: Arc::new(source),
+            })?;
+        found.push(LvState {
+            dev,
+            node,
+            ..describe(vg, lv, false)
+        });
+    }
+    Ok(found)
+}
+
+/// What a request would do.
+pub(super) fn plan(host: &Host, loaded: &Loaded, request: &Request) -> Result<Plan, EngineError> {
+    let mut random = [0; 32];
+    host.clock.random(&mut random);
+    let context = Context {
+        id: LvId::from_random(random),
+        time: host.clock.unix_seconds(),
+        host: host.identity.hostname.clone(),
+    };
+    let old = &loaded.vg;
+    let planned = prepare::plan(old, request, &context)?;
+    let name = old.name().as_str();
+    let mut steps: Vec<String> = planned
+        .before
+        .iter()
+        .map(|step| step.describe(name))
+        .collect();
+    let mut last = Arc::clone(&planned.vg);
+    let mut after: Vec<String> = planned
+        .after
+        .iter()
+        .map(|step| step.describe(name))
+        .collect();
+    if !Arc::ptr_eq(old, &planned.vg) {
+        writable(loaded, host)?;
+        steps.push(commit_step(loaded, &planned.vg));
+    }
+    steps.append(&mut after);
+    if let Some(zero) = &planned.zero {
+        last = finish(loaded, &planned.vg, zero, &mut steps)?;
+    }
+    if Arc::ptr_eq(old, &last) {
+        return Ok(Plan {
+            diff: String::new(),
+            steps,
+        });
+    }
+    let description = format!(
+        "Write from lvcsi {} {name}/{}.",
+        request.verb(),
+        request.lv()
+    );
+    let sealed =
+        edit::seal(&last, &stamp(host, description)).map_err(|source| EngineError::Edit {
+            vg: old.name().clone(),
+            source: Arc::new(source),
+        })?;
+    Ok(Plan {
+        diff: edit::diff(old, &sealed),
+        steps,
+    })
+}
+
+fn finish(
+    loaded: &Loaded,
+    vg: &Arc<lvm2::model::Vg>,
+    zero: &Zero,
+    steps: &mut Vec<String>,
+) -> Result<Arc<lvm2::model::Vg>, EngineError> {
+    let name = loaded.vg.name().as_str();
+    let second = prepare::plan_finish(vg, zero)?;
+    steps.extend(second.before.iter().map(|step| step.describe(name)));
+    steps.push(commit_step(loaded, &second.vg));
+    steps.extend(second.after.iter().map(|step| step.describe(name)));
+    Ok(second.vg)
+}
+
+fn commit_step(loaded: &Loaded, vg: &lvm2::model::Vg) -> String {
+    let areas = loaded.metadata_use().used_areas;
+    let size = vg.print().len();
+    format!(
+        "write about {size} bytes of metadata to {areas} area(s), flush, write the header(s), flush"
+    )
+}
