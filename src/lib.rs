@@ -5,6 +5,7 @@
 //! crate `lvm2`. Only `host::linux` uses `lvcsi-sys`, the one crate with
 //! unsafe code. A test keeps these arrows (`tests/layers.rs`).
 
+pub mod cli;
 pub mod engine;
 pub mod error;
 pub mod host;

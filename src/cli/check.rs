@@ -1,0 +1,108 @@
+//! `check`: metadata against its rules, and the kernel against the metadata.
+
+use lvm2::name::VgName;
+use lvm2::tables::Target;
+use serde::Serialize;
+
+use super::args::CheckArgs;
+use super::{CliError, Terminal, table, vg_name};
+use crate::engine::{CheckReport, Engine};
+
+#[derive(Serialize)]
+struct Findings {
+    /// VGs that were checked.
+    checked: Vec<String>,
+    findings: Vec<Finding>,
+}
+
+#[derive(Serialize)]
+struct Finding {
+    /// The rule that is broken: an invariant's name, `table` or `state`.
+    rule: String,
+    object: String,
+    detail: String,
+}
+
+/// `lvcsi check`.
+pub(super) fn check(
+    engine: &Engine,
+    args: &CheckArgs,
+    term: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let mut found = Findings {
+        checked: Vec::new(),
+        findings: Vec::new(),
+    };
+    let names = match args.names.as_slice() {
+        [] => {
+            let names = engine.vg_names()?;
+            // What is wrong outside of any VG, such as two PVs of one id.
+            let outside = engine.report()?.problems.into_iter();
+            let outside = outside.filter(|p| !names.iter().any(|name| p.object == name.as_str()));
+            found.findings.extend(outside.map(|problem| Finding {
+                rule: "state".to_owned(),
+                object: problem.object,
+                detail: problem.detail,
+            }));
+            names
+        }
+        names => names
+            .iter()
+            .map(|name| vg_name(name))
+            .collect::<Result<Vec<VgName>, _>>()?,
+    };
+    for name in names {
+        found.add(engine.check(&name)?);
+    }
+    table::print(args.output.output, &found, term.out, |out| {
+        for finding in &found.findings {
+            writeln!(
+                out,
+                "{}: {} [{}]",
+                finding.object, finding.detail, finding.rule
+            )?;
+        }
+        match (found.findings.len(), found.checked.as_slice()) {
+            (0, []) => writeln!(out, "no VG found"),
+            (0, names) => writeln!(out, "nothing found in {}", names.join(", ")),
+            _ => Ok(()),
+        }
+    })?;
+    match found.findings.len() {
+        0 => Ok(()),
+        count => Err(CliError::Findings { count }),
+    }
+}
+
+impl Findings {
+    fn add(&mut self, report: CheckReport) {
+        let vg = report.vg.to_string();
+        let violations = report.violations.into_iter().map(|violation| Finding {
+            rule: violation.rule.to_owned(),
+            object: violation.object,
+            detail: violation.detail,
+        });
+        let tables = report.tables.into_iter().map(|mismatch| Finding {
+            rule: "table".to_owned(),
+            object: format!("{vg}/{}", mismatch.lv),
+            detail: format!(
+                "the kernel maps `{}`, the metadata asks for `{}`",
+                lines(&mismatch.found),
+                lines(&mismatch.expected)
+            ),
+        });
+        let problems = report.problems.into_iter().map(|problem| Finding {
+            rule: "state".to_owned(),
+            object: problem.object,
+            detail: problem.detail,
+        });
+        self.findings
+            .extend(violations.chain(tables).chain(problems));
+        self.checked.push(vg);
+    }
+}
+
+fn lines(table: &[Target]) -> String {
+    let lines: Vec<String> = table.iter().map(ToString::to_string).collect();
+    lines.join("; ")
+}

@@ -1,0 +1,127 @@
+//! The command line of the person on the node.
+//!
+//! [`Command`] is what clap parses, [`run`] carries it out. Results go to
+//! standard output, errors and questions to standard error, and the exit
+//! status tells scripts which kind of error it was ([`EXIT_STATUSES`]).
+
+mod args;
+mod attr;
+mod check;
+mod error;
+mod inspect;
+mod lv;
+mod report;
+mod roles;
+mod table;
+mod texts;
+mod units;
+
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::process::ExitCode;
+
+use lvm2::name::{LvName, VgName};
+
+pub use args::{
+    ChangeArgs, CheckArgs, Command, CreateArgs, EXIT_STATUSES, ExtendArgs, InspectArgs, LayoutArgs,
+    LvCommand, LvsArgs, NameArgs, OutputArgs, PolicyArg, PvsArgs, RemoveArgs, RenameArgs,
+    StripeSizeArg, UnitsArgs, VgsArgs, WipeArg,
+};
+pub use error::CliError;
+pub use table::Format;
+pub use units::{Units, UnknownUnits};
+
+use crate::engine::{Engine, EngineConfig, Report};
+use crate::host::Host;
+
+/// Where a command reads and writes.
+pub struct Terminal<'a> {
+    /// Results.
+    pub out: &'a mut dyn Write,
+    /// Errors, warnings and questions.
+    pub err: &'a mut dyn Write,
+    /// Answers.
+    pub input: &'a mut dyn BufRead,
+    /// Whether a person can answer.
+    pub interactive: bool,
+}
+
+/// Carries out a command on the process's own terminal.
+#[must_use]
+pub fn run(host: Host, command: Command) -> ExitCode {
+    let stdin = io::stdin();
+    let mut term = Terminal {
+        out: &mut io::stdout().lock(),
+        err: &mut io::stderr().lock(),
+        interactive: stdin.is_terminal(),
+        input: &mut stdin.lock(),
+    };
+    ExitCode::from(run_with(host, command, &mut term))
+}
+
+/// Carries out a command and returns its exit status.
+pub fn run_with(host: Host, command: Command, term: &mut Terminal<'_>) -> u8 {
+    let done = dispatch(host, command, term).and_then(|()| Ok(term.out.flush()?));
+    match done {
+        Ok(()) => 0,
+        // The reader of a pipe has seen enough.
+        Err(CliError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+        Err(error) => {
+            // Where standard error is gone, only the status can tell.
+            let _ = writeln!(term.err, "lvcsi: {error}");
+            error.kind().exit_status()
+        }
+    }
+}
+
+fn dispatch(host: Host, command: Command, term: &mut Terminal<'_>) -> Result<(), CliError> {
+    if let Command::Inspect(args) = &command {
+        return inspect::inspect(&host, args, term);
+    }
+    let engine = Engine::start(host, EngineConfig::default())?;
+    let done = on_engine(&engine, command, term);
+    engine.shutdown();
+    done
+}
+
+fn on_engine(engine: &Engine, command: Command, term: &mut Terminal<'_>) -> Result<(), CliError> {
+    match command {
+        Command::Pvs(args) => report::pvs(&look(engine, term)?, &args, term),
+        Command::Vgs(args) => report::vgs(&look(engine, term)?, &args, term),
+        Command::Lvs(args) => report::lvs(&look(engine, term)?, &args, term),
+        Command::Check(args) => check::check(engine, &args, term),
+        Command::Lv(command) => lv::lv(engine, command, term),
+        Command::Inspect(args) => inspect::inspect(engine.host(), &args, term),
+    }
+}
+
+/// Everything there is; what is wrong with it goes to standard error.
+fn look(engine: &Engine, term: &mut Terminal<'_>) -> Result<Report, CliError> {
+    let report = engine.report()?;
+    for problem in &report.problems {
+        writeln!(
+            term.err,
+            "lvcsi: warning: {}: {}",
+            problem.object, problem.detail
+        )?;
+    }
+    Ok(report)
+}
+
+fn vg_name(text: &str) -> Result<VgName, CliError> {
+    VgName::new(text).map_err(|source| CliError::Name {
+        what: "VG",
+        text: text.to_owned(),
+        source,
+    })
+}
+
+fn lv_name(text: &str) -> Result<LvName, CliError> {
+    LvName::new(text).map_err(|source| CliError::Name {
+        what: "LV",
+        text: text.to_owned(),
+        source,
+    })
+}

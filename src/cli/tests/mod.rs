@@ -1,0 +1,89 @@
+//! Commands on a simulated machine: what they print and how they end.
+
+mod attr;
+mod changes;
+mod inspect;
+mod reports;
+
+use clap::Parser;
+
+use super::{Command, Terminal, run_with};
+use crate::host::Host;
+use crate::host::sim::SimHost;
+use lvm2::units::{ExtentSize, Sectors};
+
+const MIB: u64 = 1 << 20;
+
+#[derive(Parser)]
+#[command(name = "lvcsi")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// A machine with the VG `vg` of 4 MiB extents on `/dev/sda` and `/dev/sdb`,
+/// 15 extents on each.
+fn machine() -> SimHost {
+    let sim = SimHost::new();
+    sim.add_disk("/dev/sda", 64 * MIB, 512);
+    sim.add_disk("/dev/sdb", 64 * MIB, 512);
+    let extents = ExtentSize::new(Sectors(8192)).unwrap();
+    sim.add_vg("vg", &["/dev/sda", "/dev/sdb"], extents)
+        .unwrap();
+    sim
+}
+
+/// How a command ended.
+struct Done {
+    status: u8,
+    out: String,
+    err: String,
+}
+
+/// Runs a command line; `answer` is what a person types, if one is there.
+fn run_answering(host: Host, line: &str, answer: Option<&str>) -> Done {
+    let words = std::iter::once("lvcsi").chain(line.split_whitespace());
+    let command = match Arguments::try_parse_from(words) {
+        Ok(arguments) => arguments.command,
+        Err(error) => {
+            let status = u8::try_from(error.exit_code()).unwrap();
+            return Done {
+                status,
+                out: String::new(),
+                err: error.to_string(),
+            };
+        }
+    };
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut term = Terminal {
+        out: &mut out,
+        err: &mut err,
+        input: &mut answer.unwrap_or_default().as_bytes(),
+        interactive: answer.is_some(),
+    };
+    let status = run_with(host, command, &mut term);
+    Done {
+        status,
+        out: String::from_utf8(out).unwrap(),
+        err: String::from_utf8(err).unwrap(),
+    }
+}
+
+fn run(host: Host, line: &str) -> Done {
+    run_answering(host, line, None)
+}
+
+/// Runs a command that must succeed and returns its output.
+fn ok(host: Host, line: &str) -> String {
+    let done = run(host, line);
+    assert_eq!((done.status, done.err.as_str()), (0, ""), "{line}");
+    done.out
+}
+
+/// Runs a command that must fail with this status, and returns what it says.
+fn fails(host: Host, line: &str, status: u8) -> String {
+    let done = run(host, line);
+    assert_eq!(done.status, status, "{line}: {}{}", done.out, done.err);
+    assert!(!done.err.is_empty(), "{line} fails without a word");
+    done.err
+}
