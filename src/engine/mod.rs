@@ -227,3 +227,6 @@ impl Engine {
         &self.inner.registry
     }
 }
+
+#[cfg(test)]
+mod tests;

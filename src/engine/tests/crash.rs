@@ -1,0 +1,183 @@
+//! Death at every call: of the process, and of the machine.
+
+use super::*;
+use crate::host::sim::{CrashPolicy, Fault};
+
+struct Story {
+    name: &'static str,
+    /// Makes what the request needs.
+    before: fn(&Engine),
+    request: fn() -> Request,
+    /// The LVs if the request did not happen, and if it did.
+    outcomes: [&'static [&'static str]; 2],
+}
+
+fn stories() -> Vec<Story> {
+    fn nothing(_: &Engine) {}
+    fn one(engine: &Engine) {
+        run(engine, Request::Create(create("one", 8))).unwrap();
+    }
+    fn raw(engine: &Engine) {
+        run(engine, Request::Create(create_block("one", 8))).unwrap();
+    }
+    vec![
+        Story {
+            name: "create",
+            before: nothing,
+            request: || Request::Create(create("one", 8)),
+            outcomes: [&[], &["one"]],
+        },
+        Story {
+            name: "create block",
+            before: nothing,
+            request: || Request::Create(create_block("one", 8)),
+            outcomes: [&[], &["one"]],
+        },
+        Story {
+            name: "extend",
+            before: one,
+            request: || extend("one", 16),
+            outcomes: [&["one"], &["one"]],
+        },
+        Story {
+            name: "extend block",
+            before: raw,
+            request: || extend("one", 16),
+            outcomes: [&["one"], &["one"]],
+        },
+        Story {
+            name: "remove",
+            before: one,
+            request: || remove("one"),
+            outcomes: [&["one"], &[]],
+        },
+        Story {
+            name: "rename",
+            before: one,
+            request: || Request::Rename {
+                name: lv("one"),
+                to: lv("two"),
+            },
+            outcomes: [&["one"], &["two"]],
+        },
+        Story {
+            name: "tag",
+            before: one,
+            request: || Request::Tags {
+                name: lv("one"),
+                add: vec![tag("t")],
+                remove: vec![],
+            },
+            outcomes: [&["one"], &["one"]],
+        },
+    ]
+}
+
+/// Number of calls that a story makes when nothing goes wrong.
+fn length(story: &Story) -> u64 {
+    let sim = machine();
+    let engine = engine(sim.host());
+    (story.before)(&engine);
+    sim.clear_calls();
+    run(&engine, (story.request)()).unwrap();
+    sim.calls().len() as u64
+}
+
+/// Runs a story up to call `stop`, lets `disaster` strike, and recovers.
+fn interrupted(story: &Story, stop: u64, disaster: impl Fn(&SimHost)) {
+    let sim = machine();
+    let first = engine(sim.host());
+    (story.before)(&first);
+    sim.clear_calls();
+    sim.fail_at(stop, Fault::Crash);
+    let outcome = run(&first, (story.request)());
+    disaster(&sim);
+    sim.clear_faults();
+    let second = engine(sim.host());
+    let recovery = second.recover();
+    assert_eq!(recovery.problems, [], "{} at {stop}", story.name);
+    let lvs = sound_lvs(&sim);
+    let lvs: Vec<&str> = lvs.iter().map(String::as_str).collect();
+    if outcome.is_ok() {
+        assert_eq!(
+            lvs, story.outcomes[1],
+            "{} at {stop} was acknowledged",
+            story.name
+        );
+    } else {
+        assert!(
+            story.outcomes.contains(&lvs.as_slice()),
+            "{} at {stop}: {lvs:?}",
+            story.name
+        );
+    }
+    // The caller asks again: a rename that happened finds no old name.
+    let again = run(&second, (story.request)());
+    match again {
+        Ok(_) => {}
+        Err(EngineError::NoSuchLv { .. }) if lvs == ["two"] => {}
+        Err(error) => panic!("{} at {stop}, again: {error}", story.name),
+    }
+    let lvs = sound_lvs(&sim);
+    assert_eq!(lvs, story.outcomes[1], "{} at {stop}, again", story.name);
+    assert_eq!(
+        second.check(&vg()).unwrap().tables,
+        [],
+        "{} at {stop}",
+        story.name
+    );
+    // A copy that the death left behind is refreshed by the next commit.
+    run(&second, Request::Create(create("next", 4))).unwrap();
+    let problems = second.check(&vg()).unwrap().problems;
+    assert_eq!(problems, [], "{} at {stop}", story.name);
+}
+
+#[test]
+fn a_process_that_dies_at_any_call_leaves_nothing_that_a_repeat_does_not_mend() {
+    let mut points = 0;
+    for story in stories() {
+        for stop in 0..length(&story) {
+            interrupted(&story, stop, SimHost::kill);
+            points += 1;
+        }
+    }
+    assert!(points > 100, "only {points} points");
+}
+
+#[test]
+fn a_power_cut_at_any_call_leaves_the_old_vg_or_the_new_one() {
+    let mut points = 0;
+    for story in stories() {
+        for stop in 0..length(&story) {
+            for seed in 0..4 {
+                interrupted(&story, stop, |sim| sim.crash(CrashPolicy::Subset { seed }));
+                points += 1;
+            }
+            interrupted(&story, stop, |sim| sim.crash(CrashPolicy::Drop));
+            interrupted(&story, stop, |sim| sim.crash(CrashPolicy::Keep));
+            points += 2;
+        }
+    }
+    assert!(points > 500, "only {points} points");
+}
+
+#[test]
+fn an_lv_that_another_process_is_zeroing_is_not_taken_for_a_leftover() {
+    let sim = machine();
+    let maker = engine(sim.host());
+    sim.on(crate::host::sim::CallKind::Zero, 0, Fault::Hang);
+    let ticket = maker.submit(&vg(), Request::Create(create_block("slow", 16)));
+    let calls = || sim.calls();
+    while !calls()
+        .iter()
+        .any(|call| call.kind == crate::host::sim::CallKind::Zero)
+    {
+        std::thread::yield_now();
+    }
+    let other = engine(sim.host());
+    assert_eq!(other.recover(), crate::engine::Recovery::default());
+    let error = other.submit(&vg(), extend("slow", 32)).wait().unwrap_err();
+    assert!(matches!(error, EngineError::Incomplete { .. }), "{error}");
+    sim.unhang();
+    assert!(ticket.wait().is_ok());
+}
