@@ -142,38 +142,26 @@ impl Engine {
         let closed = || EngineError::Closed {
             object: object.to_owned(),
         };
+        if !self
+            .workers()
+            .as_ref()
+            .is_some_and(|workers| workers.contains_key(vg))
+        {
+            // A thread for a VG that does not exist would wait for ever. The
+            // look at the devices may take long: no lock is held for it.
+            if let Err(error) = self.inner.registry.load(vg) {
+                return Err((reply, error));
+            }
+        }
         let mut workers = self.workers();
         let Some(workers) = workers.as_mut() else {
             return Err((reply, closed()));
         };
         if !workers.contains_key(vg) {
-            // A thread for a VG that does not exist would wait for ever.
-            if let Err(error) = self.inner.registry.load(vg) {
-                return Err((reply, error));
-            }
-            let started = Worker::start(
-                vg.clone(),
-                self.inner.host.clone(),
-                self.inner.config.clone(),
-                Arc::clone(&self.inner.registry),
-            );
-            match started {
-                Ok(worker) => {
-                    workers.insert(vg.clone(), worker);
-                }
-                Err(source) => {
-                    let source = crate::host::HostError::Path {
-                        op: "start a thread for",
-                        path: object.into(),
-                        source,
-                    };
-                    let error = EngineError::Host {
-                        object: object.to_owned(),
-                        source: Arc::new(source),
-                    };
-                    return Err((reply, error));
-                }
-            }
+            match self.start_worker(vg, object) {
+                Ok(worker) => workers.insert(vg.clone(), worker),
+                Err(error) => return Err((reply, error)),
+            };
         }
         match workers.get(vg) {
             Some(worker) => worker
@@ -181,6 +169,25 @@ impl Engine {
                 .map_err(|reply| (reply, closed())),
             None => Err((reply, closed())),
         }
+    }
+
+    fn start_worker(&self, vg: &VgName, object: &str) -> Result<Worker, EngineError> {
+        let inner = &self.inner;
+        let registry = Arc::clone(&inner.registry);
+        Worker::start(
+            vg.clone(),
+            inner.host.clone(),
+            inner.config.clone(),
+            registry,
+        )
+        .map_err(|source| EngineError::Host {
+            object: object.to_owned(),
+            source: Arc::new(crate::host::HostError::Path {
+                op: "start a thread for",
+                path: object.into(),
+                source,
+            }),
+        })
     }
 
     /// What `request` would do, without doing it. Blocks.
