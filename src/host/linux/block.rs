@@ -30,7 +30,7 @@ static ZEROS: LazyLock<AlignedBuf> = LazyLock::new(|| AlignedBuf::zeroed(256 << 
 
 /// An open device.
 #[derive(Debug)]
-pub struct LinuxBlockDevice {
+pub(super) struct LinuxBlockDevice {
     info: DeviceInfo,
     read: File,
     write: OnceLock<File>,
@@ -42,7 +42,7 @@ impl LinuxBlockDevice {
     ///
     /// # Errors
     /// [`HostError::Path`]; with `ENXIO` if the node leads to another device.
-    pub fn open(info: &DeviceInfo, may_write: bool) -> HostResult<Self> {
+    pub(super) fn open(info: &DeviceInfo, may_write: bool) -> HostResult<Self> {
         let read = open_direct(&info.path, false)?;
         let device = Self {
             info: info.clone(),
@@ -58,7 +58,7 @@ impl LinuxBlockDevice {
     ///
     /// # Errors
     /// [`HostError::Path`]; with `ENOTBLK` if it is no block device.
-    pub fn open_path(path: &Path) -> HostResult<Self> {
+    pub(super) fn open_path(path: &Path) -> HostResult<Self> {
         let failed = |source| path_error("open", path, source);
         let metadata = std::fs::metadata(path).map_err(failed)?;
         if !metadata.file_type().is_block_device() {

@@ -8,14 +8,14 @@ use crate::host::Clock;
 
 /// Time and randomness of the kernel.
 #[derive(Clone, Copy, Debug)]
-pub struct LinuxClock {
+pub(super) struct LinuxClock {
     start: Instant,
 }
 
 impl LinuxClock {
     /// A clock whose monotonic time starts now.
     #[must_use]
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             start: Instant::now(),
         }

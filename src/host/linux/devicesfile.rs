@@ -6,7 +6,7 @@ use super::sysfs::{SysDevice, read};
 
 /// The devices that lvm2 is allowed to use on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DevicesFile {
+pub(super) struct DevicesFile {
     entries: Vec<Entry>,
 }
 
@@ -22,7 +22,7 @@ struct Entry {
 impl DevicesFile {
     /// Reads the text of a devices file. Lines without an id are not entries.
     #[must_use]
-    pub fn parse(text: &str) -> Self {
+    pub(super) fn parse(text: &str) -> Self {
         Self {
             entries: text.lines().filter_map(entry).collect(),
         }

@@ -24,7 +24,7 @@ const ALIAS_DEPTH: u32 = 3;
 
 /// The machine's block devices.
 #[derive(Debug)]
-pub struct LinuxBlockDevices {
+pub(super) struct LinuxBlockDevices {
     sysfs: Sysfs,
     dev_dir: PathBuf,
     rules: Rules,

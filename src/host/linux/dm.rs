@@ -27,7 +27,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_m
 
 /// The machine's device-mapper. The control device is opened at the first call
 /// that needs it, so that reading metadata works on kernels without it.
-pub struct LinuxDeviceMapper {
+pub(super) struct LinuxDeviceMapper {
     control: OnceLock<Control>,
     /// udev makes the nodes and links.
     udev: bool,

@@ -7,13 +7,13 @@ use regex::bytes::Regex;
 
 /// A list of patterns, each accepting or rejecting the paths that it matches.
 #[derive(Clone, Debug, Default)]
-pub struct Filter {
+pub(super) struct Filter {
     patterns: Vec<(bool, Regex)>,
 }
 
 /// A pattern that cannot be understood.
 #[derive(Debug, thiserror::Error)]
-pub enum FilterError {
+pub(super) enum FilterError {
     /// It begins with neither `a` nor `r`.
     #[error("filter pattern {0:?} must begin with a or r")]
     NoAction(String),
@@ -36,7 +36,9 @@ impl Filter {
     ///
     /// # Errors
     /// [`FilterError`] names the first pattern that is wrong.
-    pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Self, FilterError> {
+    pub(super) fn new<'a>(
+        patterns: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, FilterError> {
         let patterns = patterns
             .into_iter()
             .map(pattern)
@@ -46,14 +48,14 @@ impl Filter {
 
     /// Whether everything passes.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.patterns.is_empty()
     }
 
     /// Whether a device passes that is known by `paths`. For each path the
     /// first pattern that matches decides; one accepted path is enough, and a
     /// device that no pattern matches passes.
-    pub fn accepts<'a>(&self, paths: impl IntoIterator<Item = &'a Path>) -> bool {
+    pub(super) fn accepts<'a>(&self, paths: impl IntoIterator<Item = &'a Path>) -> bool {
         let mut rejected = false;
         for path in paths {
             let bytes = path.as_os_str().as_bytes();

@@ -18,7 +18,7 @@ const DIR_MODE: u32 = 0o750;
 
 /// The machine's file systems.
 #[derive(Clone, Copy, Debug)]
-pub struct LinuxFilesystems {
+pub(super) struct LinuxFilesystems {
     /// How long looking for signatures may take.
     pub probe_timeout: Duration,
 }

@@ -18,7 +18,7 @@ use crate::host::{HostError, HostResult, LockGuard, LockMode, Locks};
 
 /// The lock directory and the waiters that gave up.
 #[derive(Debug)]
-pub struct LinuxLocks {
+pub(super) struct LinuxLocks {
     dir: PathBuf,
     /// Whether an absent `dir` may be made.
     may_create: bool,
@@ -29,7 +29,7 @@ impl LinuxLocks {
     /// Locks in `dir`. If it is absent when the first lock is taken it is made
     /// (0700, as lvm2 does) when `may_create` is set and its parent exists.
     #[must_use]
-    pub fn new(dir: PathBuf, may_create: bool) -> Self {
+    pub(super) fn new(dir: PathBuf, may_create: bool) -> Self {
         Self {
             dir,
             may_create,
