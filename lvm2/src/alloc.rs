@@ -182,37 +182,47 @@ pub fn round_up(extents: Extents, stripes: u32) -> Option<Extents> {
 /// When the request makes no sense in this VG or there is no room for it.
 pub fn allocate(vg: &Vg, free: &FreeMap, want: &Want<'_>) -> Result<Vec<NewSegment>, AllocError> {
     check_want(vg, want)?;
-    let mut free = match want.pvs {
+    let free = match want.pvs {
         Some(ids) => free.restricted(ids)?,
         None => free.clone(),
     };
-    let mut segments = Vec::new();
-    let mut left = want.extents;
-    if let Some(run) = continuation(&free, want) {
-        let taken = Extents(run.count.0.min(left.0 / u64::from(want.stripes)));
-        for stripe in &run.stripes {
-            free.take(&stripe.key, stripe.start, taken);
+    let grows = want.extend.is_some_and(|lv| !lv.segments.is_empty());
+    let Some(run) = continuation(&free, want) else {
+        if grows && want.policy == Policy::Contiguous {
+            return Err(not_contiguous(want, Extents(0)));
         }
-        let count = Extents(taken.0 * u64::from(want.stripes));
-        left = left.saturating_sub(count);
-        segments.push(NewSegment {
-            count,
-            ..run.into_segment(want)
-        });
+        return Ok(merged(place::place(&free, want, want.extents)?));
+    };
+    let legs = u64::from(want.stripes);
+    let taken = Extents(run.count.0.min(want.extents.0 / legs));
+    let count = Extents(taken.0 * legs);
+    let left = want.extents.saturating_sub(count);
+    if left.is_zero() {
+        return Ok(vec![run.into_segment(count, want)]);
     }
-    if !left.is_zero() {
-        if want.policy == Policy::Contiguous
-            && want.extend.is_some_and(|lv| !lv.segments.is_empty())
-        {
-            return Err(AllocError::NotContiguous {
-                needed: Extents(want.extents.0 / u64::from(want.stripes)),
-                stripes: want.stripes,
-                longest: Extents((want.extents.0 - left.0) / u64::from(want.stripes)),
-            });
-        }
-        segments.extend(place::place(&mut free, want, left)?);
+    if want.policy == Policy::Contiguous {
+        return Err(not_contiguous(want, taken));
+    }
+    let mut rest = free.clone();
+    for stripe in &run.stripes {
+        rest.take(&stripe.key, stripe.start, taken);
+    }
+    let mut segments = vec![run.into_segment(count, want)];
+    match place::place(&rest, want, left) {
+        Ok(more) => segments.extend(more),
+        // What continues the LV may be what legs elsewhere need.
+        Err(_) => segments = place::place(&free, want, want.extents)?,
     }
     Ok(merged(segments))
+}
+
+fn not_contiguous(want: &Want<'_>, longest: Extents) -> AllocError {
+    let needed = Extents(want.extents.0 / u64::from(want.stripes));
+    AllocError::NotContiguous {
+        needed,
+        stripes: want.stripes,
+        longest,
+    }
 }
 
 fn check_want(vg: &Vg, want: &Want<'_>) -> Result<(), AllocError> {
@@ -247,9 +257,9 @@ struct Run {
 }
 
 impl Run {
-    fn into_segment(self, want: &Want<'_>) -> NewSegment {
+    fn into_segment(self, count: Extents, want: &Want<'_>) -> NewSegment {
         NewSegment {
-            count: self.count,
+            count,
             stripe_size: (want.stripes > 1).then_some(want.stripe_size),
             stripes: self.stripes,
         }

@@ -8,10 +8,9 @@ use crate::units::Extents;
 use super::free::{FreeArea, FreeMap, PvFree};
 use super::{AllocError, NewSegment, NewStripe, Policy, Want, striped};
 
-/// Places `left` logical extents under the policy of `want` and takes them
-/// from `free`.
+/// Places `left` logical extents under the policy of `want`.
 pub(super) fn place(
-    free: &mut FreeMap,
+    free: &FreeMap,
     want: &Want<'_>,
     left: Extents,
 ) -> Result<Vec<NewSegment>, AllocError> {
@@ -29,14 +28,14 @@ pub(super) fn place(
     match want.policy {
         Policy::Contiguous => contiguous(free, want, leg).map(|segment| vec![segment]),
         Policy::Cling => {
-            let mut near = near(free, want, leg);
-            spread(&mut near, want, leg).ok_or_else(|| no_space(&near, want, left))
+            let near = near(free, want, leg);
+            spread(&near, want, leg).ok_or_else(|| no_space(&near, want, left))
         }
         Policy::Normal => {
             // Staying on the PVs it has keeps an LV's fate tied to fewer disks.
             let near = want
                 .extend
-                .and_then(|_| spread(&mut near(free, want, leg), want, leg));
+                .and_then(|_| spread(&near(free, want, leg), want, leg));
             near.or_else(|| spread(free, want, leg))
                 .ok_or_else(|| no_space(free, want, left))
         }
@@ -99,7 +98,7 @@ fn lv_keys(lv: &Lv) -> Vec<&str> {
 
 /// Takes the best areas until there is enough: for each PV the smallest that
 /// holds all that is left, else its longest; see [`ranked`] for the PVs.
-fn spread(free: &mut FreeMap, want: &Want<'_>, leg: Extents) -> Option<Vec<NewSegment>> {
+fn spread(free: &FreeMap, want: &Want<'_>, leg: Extents) -> Option<Vec<NewSegment>> {
     let mut map = free.clone();
     let mut segments = Vec::new();
     let mut left = leg;
@@ -123,7 +122,6 @@ fn spread(free: &mut FreeMap, want: &Want<'_>, leg: Extents) -> Option<Vec<NewSe
         segments.push(segment(want, count, stripes));
         left = left.saturating_sub(count);
     }
-    *free = map;
     Some(segments)
 }
 

@@ -20,7 +20,7 @@ struct Part {
 /// its two parts never lie at the same height, and a segment has distinct PVs.
 /// (That is the wrap-around rule by which McNaughton schedules jobs that can
 /// be interrupted: height is time, legs are machines, PVs are jobs.)
-pub(super) fn fill(free: &mut FreeMap, want: &Want<'_>, leg: Extents) -> Option<Vec<NewSegment>> {
+pub(super) fn fill(free: &FreeMap, want: &Want<'_>, leg: Extents) -> Option<Vec<NewSegment>> {
     let mut pvs: Vec<_> = free.pvs().iter().collect();
     pvs.sort_by_key(|pv| Reverse(pv.free()));
     let mut legs: Vec<Vec<Part>> = vec![Vec::new()];
@@ -56,11 +56,7 @@ pub(super) fn fill(free: &mut FreeMap, want: &Want<'_>, leg: Extents) -> Option<
     if (legs.len() as u64) < u64::from(want.stripes) || at < leg.0 {
         return None;
     }
-    let segments = cut(&legs, want, leg)?;
-    for part in legs.iter().flatten() {
-        free.take(&part.key, part.area.start, part.area.count);
-    }
-    Some(segments)
+    cut(&legs, want, leg)
 }
 
 /// Cuts all legs at every height where one of them changes its area.
