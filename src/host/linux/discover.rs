@@ -209,10 +209,10 @@ fn collect_aliases(dir: &Path, depth: u32, found: &mut HashMap<DevNo, Vec<PathBu
             if depth > 1 {
                 collect_aliases(&path, depth - 1, found);
             }
-        } else if kind.is_symlink() || kind.is_block_device() {
-            if let Some(devno) = device_at(&path) {
-                found.entry(devno).or_default().push(path);
-            }
+        } else if (kind.is_symlink() || kind.is_block_device())
+            && let Some(devno) = device_at(&path)
+        {
+            found.entry(devno).or_default().push(path);
         }
     }
 }

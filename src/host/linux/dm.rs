@@ -82,10 +82,10 @@ impl LinuxDeviceMapper {
     /// people and their programs; the device works without them, so that a
     /// failure is not the operation's.
     fn nodes(&self, change: impl FnOnce(&Nodes) -> HostResult<()>) {
-        if !self.udev {
-            if let Err(error) = change(&self.nodes) {
-                tracing::warn!(%error, "device nodes in /dev are not up to date");
-            }
+        if !self.udev
+            && let Err(error) = change(&self.nodes)
+        {
+            tracing::warn!(%error, "device nodes in /dev are not up to date");
         }
     }
 }

@@ -53,7 +53,7 @@ impl Events {
             known: HashSet::new(),
         };
         for name in lvs.sysfs.names() {
-            lvs.concerns(&name, false);
+            lvs.concerns(&name, EventType::Change);
         }
         let state = State {
             socket: socket.ok(),
@@ -75,8 +75,8 @@ impl Events {
     pub(super) fn generation(&self) -> u64 {
         let mut guard = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = &mut *guard;
-        match &state.socket {
-            Some(socket) => match drain(socket, &mut state.lvs) {
+        if let Some(socket) = &state.socket {
+            match drain(socket, &mut state.lvs) {
                 Ok(true) => state.count += 1,
                 Ok(false) => {}
                 Err(error) => {
@@ -84,8 +84,7 @@ impl Events {
                     state.socket = None;
                     state.count += 1;
                 }
-            },
-            None => {}
+            }
         }
         match state.socket {
             Some(_) => state.count,
@@ -136,22 +135,27 @@ fn drain(socket: &MonitorSocket, lvs: &mut Lvs) -> io::Result<bool> {
                 _ => return Err(error),
             }
         };
-        let gone = event.event_type() == EventType::Remove;
+        let what = event.event_type();
         changed |= event
             .sysname()
             .to_str()
-            .is_none_or(|name| lvs.concerns(name, gone));
+            .is_none_or(|name| lvs.concerns(name, what));
     }
 }
 
 impl Lvs {
     /// Whether an event of the device `name` matters.
-    fn concerns(&mut self, name: &str, gone: bool) -> bool {
+    fn concerns(&mut self, name: &str, what: EventType) -> bool {
         if !self.ignore || !name.starts_with("dm-") {
             return true;
         }
-        if gone {
-            return !self.known.remove(name);
+        match what {
+            // The kernel reports a removal twice, so the name stays known.
+            EventType::Remove => return !self.known.contains(name),
+            EventType::Add => {
+                self.known.remove(name);
+            }
+            _ => {}
         }
         match self.sysfs.dm_uuid(name) {
             Some(uuid) if uuid.starts_with("LVM-") => {
@@ -183,17 +187,23 @@ mod tests {
             ignore: true,
             known: HashSet::new(),
         };
-        assert!(lvs.concerns("sda", false));
-        assert!(!lvs.concerns("dm-0", false));
-        assert!(!lvs.concerns("dm-0", true));
-        assert!(lvs.concerns("dm-1", false));
-        assert!(lvs.concerns("dm-1", true));
-        assert!(!lvs.concerns("dm-9", false), "vanished before we looked");
+        use EventType::{Add, Change, Remove};
+        assert!(lvs.concerns("sda", Add));
+        assert!(!lvs.concerns("dm-0", Add));
+        assert!(!lvs.concerns("dm-0", Change));
+        assert!(!lvs.concerns("dm-0", Remove));
+        assert!(!lvs.concerns("dm-0", Remove), "the kernel tells twice");
+        assert!(lvs.concerns("dm-1", Change));
+        assert!(lvs.concerns("dm-1", Remove));
+        assert!(!lvs.concerns("dm-9", Add), "vanished before we looked");
+        assert!(lvs.concerns("dm-9", Remove), "it may have been anything");
+        std::fs::write(sysfs.root().join("class/block/dm-0/dm/uuid"), "CRYPT-y").unwrap();
         assert!(
-            lvs.concerns("dm-9", true),
-            "never seen: it may have been anything"
+            lvs.concerns("dm-0", Add),
+            "the number is another device's now"
         );
+        assert!(lvs.concerns("dm-0", Remove));
         lvs.ignore = false;
-        assert!(lvs.concerns("dm-0", false), "with scan_lvs LVs count");
+        assert!(lvs.concerns("dm-0", Change), "with scan_lvs LVs count");
     }
 }

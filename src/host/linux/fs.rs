@@ -3,7 +3,7 @@
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -110,6 +110,18 @@ impl Filesystems for LinuxFilesystems {
             }
             _ => Ok(()),
         }
+    }
+
+    fn resolve(&self, path: &Path) -> HostResult<PathBuf> {
+        for ancestor in path.ancestors().skip(1) {
+            let rest = path.strip_prefix(ancestor).unwrap_or(path);
+            match ancestor.canonicalize() {
+                Ok(real) => return Ok(real.join(rest)),
+                Err(absent) if absent.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(path_error("resolve", path, error)),
+            }
+        }
+        Ok(path.to_owned())
     }
 
     fn kind_of(&self, path: &Path) -> HostResult<Option<bool>> {

@@ -1,3 +1,8 @@
+#![allow(
+    clippy::disallowed_types,
+    reason = "other processes compete for the lock"
+)]
+
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

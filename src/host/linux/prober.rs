@@ -152,11 +152,11 @@ mod tests {
                 None
             }
         };
-        let after = Duration::from_millis(100);
+        let after = Duration::from_secs(2);
         for round in 0..3 {
             let start = Instant::now();
             let results = prober.probe_with((0..70).map(device).collect(), after, read.clone());
-            assert!(start.elapsed() < Duration::from_secs(5));
+            assert!(start.elapsed() < after * 3, "one time-out at most");
             assert_eq!(results.len(), 70);
             for (device, reason) in results {
                 let expected = (device.devno.minor == 7).then_some(SkipReason::TimedOut(after));
