@@ -1,5 +1,6 @@
 //! `check`: metadata against its rules, and the kernel against the metadata.
 
+use lvm2::check::Refusal;
 use lvm2::name::VgName;
 use lvm2::tables::Target;
 use serde::Serialize;
@@ -17,7 +18,8 @@ struct Findings {
 
 #[derive(Serialize)]
 struct Finding {
-    /// The rule that is broken: an invariant's name, `table` or `state`.
+    /// The rule that is broken: an invariant's name, `table`, `state` or
+    /// `refusal`.
     rule: String,
     object: String,
     detail: String,
@@ -53,6 +55,7 @@ pub(super) fn check(
     };
     for name in names {
         found.add(engine.check(&name)?);
+        found.add_refusal(&name, engine.vg(&name)?.refusal);
     }
     table::print(args.output.output, &found, term.out, |out| {
         for finding in &found.findings {
@@ -75,6 +78,16 @@ pub(super) fn check(
 }
 
 impl Findings {
+    /// Why the VG must not be changed. Broken rules were listed already.
+    fn add_refusal(&mut self, vg: &VgName, refusal: Option<Refusal>) {
+        let other = refusal.filter(|refusal| !matches!(refusal, Refusal::Broken { .. }));
+        self.findings.extend(other.map(|refusal| Finding {
+            rule: "refusal".to_owned(),
+            object: vg.to_string(),
+            detail: refusal.to_string(),
+        }));
+    }
+
     fn add(&mut self, report: CheckReport) {
         let vg = report.vg.to_string();
         let violations = report.violations.into_iter().map(|violation| Finding {

@@ -113,8 +113,13 @@ fn a_dry_run_shows_the_plan_and_writes_nothing() {
     assert!(plan["diff"].as_str().unwrap().contains("+other {"));
     assert!(!plan["steps"].as_array().unwrap().is_empty());
     let plan = ok(sim.host(), "lv extend vg/vol -L 4m --dry-run");
-    assert!(plan.starts_with("the metadata stays as it is
-"), "{plan}");
+    assert!(
+        plan.starts_with(
+            "the metadata stays as it is
+"
+        ),
+        "{plan}"
+    );
     assert!(before == (disks(&sim), sim.host().dm.list().unwrap()));
 }
 

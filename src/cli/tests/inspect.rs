@@ -2,6 +2,7 @@
 
 use super::{MIB, fails, machine, ok};
 use crate::host::sim::SimHost;
+use lvm2::ondisk::mda::MdaHeader;
 
 fn json(sim: &SimHost, line: &str) -> serde_json::Value {
     serde_json::from_str(&ok(sim.host(), line)).unwrap()
@@ -105,4 +106,33 @@ fn an_orphan_and_devices_that_are_no_pv() {
     assert!(error.contains("no LVM2 label"), "{error}");
     assert!(fails(sim.host(), "inspect /dev/sde", 5).contains("too small"));
     assert!(fails(sim.host(), "inspect /dev/sdz", 3).contains("/dev/sdz"));
+}
+
+#[test]
+fn a_text_that_wraps_is_read_in_both_parts() {
+    let sim = machine();
+    let disk = sim.disk("/dev/sda");
+    let mut header = MdaHeader::decode(&disk.read(4096, 512), 4096).unwrap();
+    let committed = header.committed.as_mut().unwrap();
+    let text = disk.read(4096 + 512, usize::try_from(committed.size).unwrap());
+    committed.offset = header.size - 512;
+    disk.write(4096 + committed.offset, &text[..512]);
+    disk.write(4096 + 512, &text[512..]);
+    disk.write(4096, &header.encode());
+    let area = &json(&sim, "inspect /dev/sda -o json")["metadata_areas"][0];
+    let committed = &area["committed"];
+    assert_eq!(
+        (&committed["wraps"], &committed["checksum_ok"]),
+        (&true.into(), &true.into())
+    );
+    assert_eq!(committed["seqno"], 1);
+    assert_eq!(area["older"].as_array().unwrap().len(), 0);
+    assert!(ok(sim.host(), "inspect /dev/sda").contains(", wrapping\n"));
+    // The next commit goes behind it, and leaves it as an older text.
+    ok(sim.host(), "lv create vg -n one -L 4m --inactive");
+    let area = &json(&sim, "inspect /dev/sda -o json")["metadata_areas"][0];
+    let older = area["older"].as_array().unwrap();
+    let wrapped = older.iter().find(|text| text["seqno"] == 1).unwrap();
+    assert_eq!(wrapped["complete"], true);
+    assert_eq!(wrapped["offset"], header.size - 512);
 }

@@ -5,7 +5,7 @@ mod changes;
 mod inspect;
 mod reports;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use super::{Command, Terminal, run_with};
 use crate::host::Host;
@@ -86,4 +86,27 @@ fn fails(host: Host, line: &str, status: u8) -> String {
     assert_eq!(done.status, status, "{line}: {}{}", done.out, done.err);
     assert!(!done.err.is_empty(), "{line} fails without a word");
     done.err
+}
+
+#[test]
+fn every_command_has_help_with_the_exit_statuses() {
+    Arguments::command().debug_assert();
+    for line in [
+        "pvs",
+        "vgs",
+        "lvs",
+        "inspect",
+        "check",
+        "lv create",
+        "lv extend",
+        "lv remove",
+    ] {
+        let done = run(SimHost::new().host(), &format!("{line} --help"));
+        assert_eq!(done.status, 0, "{line}");
+        assert!(
+            done.err.contains("6  not enough free extents"),
+            "{line}: {}",
+            done.err
+        );
+    }
 }

@@ -105,6 +105,13 @@ fn a_missing_pv_shows_in_every_report() {
     assert!(run(sim.host(), "vgs").out.contains(" wz-pn- "));
     let lvs = run(sim.host(), "lvs").out;
     assert!(lvs.contains("-wi-----p-"), "{lvs}");
+    let done = run(sim.host(), "check");
+    assert_eq!(done.status, 5);
+    assert!(
+        done.out.contains("is missing: bring the device back"),
+        "{}",
+        done.out
+    );
 }
 
 #[test]
@@ -137,4 +144,22 @@ fn check_compares_the_kernel_with_the_metadata() {
     assert_eq!(json["findings"][0]["object"], "vg/data");
     fails(sim.host(), "check none", 3);
     fails(sim.host(), "check -- -x", 2);
+}
+
+#[test]
+fn a_vg_of_others_is_shown_and_its_state_explained() {
+    let sim = SimHost::new();
+    sim.add_vg_text(include_str!("../../../lvm2/tests/data/meta-exported.txt"))
+        .unwrap();
+    assert!(ok(sim.host(), "vgs").contains(" wzx-n- "));
+    assert!(ok(sim.host(), "pvs").contains(" lvm2 ax- "));
+    let done = run(sim.host(), "check -o yaml");
+    assert_eq!(done.status, 5);
+    assert!(
+        done.out.contains("rule: refusal\n") && done.out.contains("vgimport"),
+        "{}",
+        done.out
+    );
+    let error = fails(sim.host(), "lv create vgt -n more -L 4m", 5);
+    assert!(error.contains("vgimport"), "{error}");
 }

@@ -97,6 +97,17 @@ impl State {
         self.mapped.get(&dev).ok_or_else(|| errno(op, dev, ENXIO))
     }
 
+    /// Whether I/O to `from` ends up in `to`.
+    fn reaches(&self, from: DevNo, to: DevNo) -> bool {
+        let mut below = self
+            .mapped
+            .get(&from)
+            .map(Mapped::below)
+            .unwrap_or_default()
+            .into_iter();
+        from == to || below.any(|below| self.reaches(below, to))
+    }
+
     /// Devices other than LVs are candidates for PVs.
     fn mapped_changed(&mut self, uuid: &str) {
         if !uuid.starts_with("LVM-") {
@@ -146,7 +157,14 @@ impl DeviceMapper for Process {
         let name = state.mapped_ref("load", dev)?.name.clone();
         let lines = state
             .read_table(table)
-            .map_err(|e| failed("load", name, e))?;
+            .map_err(|e| failed("load", &name, e))?;
+        if lines
+            .iter()
+            .flat_map(Line::below)
+            .any(|below| state.reaches(below, dev))
+        {
+            return Err(errno("load", name, EINVAL));
+        }
         state.mapped_mut("load", dev)?.inactive = Some((lines, read_only));
         Ok(())
     }

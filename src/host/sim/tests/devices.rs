@@ -107,6 +107,23 @@ fn a_bad_table_is_refused_as_a_whole() {
 }
 
 #[test]
+fn a_device_is_not_built_on_itself() {
+    let (_sim, host) = machine();
+    let lower = mapped(&host, "lower", &[target(0, 4096, "linear", "8:0 0")]);
+    mapped(&host, "upper", &[target(0, 2048, "linear", "253:0 0")]);
+    for onto in ["253:0 0", "253:1 0"] {
+        let table = [target(0, 2048, "linear", onto)];
+        assert_eq!(
+            host.dm
+                .load(lower, &table, false)
+                .unwrap_err()
+                .raw_os_error(),
+            Some(22)
+        );
+    }
+}
+
+#[test]
 fn a_table_is_live_only_after_resume_and_can_be_dropped_before() {
     let (_sim, host) = machine();
     let dev = host.dm.create("lv", "LVM-1").unwrap();
