@@ -23,8 +23,8 @@ done
 [ "$(id -u)" = 0 ] || { echo "in-vm.sh: must run as root" >&2; exit 2; }
 
 # Device-mapper, its targets, and the file systems. raid1 for dm-raid.
-# Loop devices are made on demand by /dev/loop-control.
-modprobe -a virtio_blk loop dm-mod dm-snapshot dm-thin-pool dm-flakey dm-delay \
+# sd_mod for scsi_debug. Loop devices are made on demand by /dev/loop-control.
+modprobe -a virtio_blk sd_mod loop dm-mod dm-snapshot dm-thin-pool dm-flakey dm-delay \
     dm-log-writes dm-crypt dm-raid raid1 ext4 xfs btrfs
 
 mkdir -p /run/lock/lvm /run/lvm

@@ -29,8 +29,8 @@ Options:
 
 The command starts in the root of the checkout. It sees PATH, HOME, TERM and all
 LVCSI_*, CARGO_* and RUST_* variables; $LVCSI_SCRATCH is a tmpfs for loop files.
-Its files live in memory: only /results and the disks outlive the guest. /tmp,
-/run and /dev/shm are the guest's own, so the host's files there are not seen.
+What it writes lives in memory: only /results and the disks outlive the guest.
+/run and /dev/shm are the guest's own; elsewhere it sees this machine's files.
 Emulates if KVM does not work; LVCSI_ACCEL=kvm|tcg decides.
 ";
 

@@ -45,8 +45,8 @@ mount -t 9p -o "rw,$plan9" results results || fail "cannot mount the results fol
 modules=$(cat results/.guest/modules)
 mount --bind "/lower$modules" lib/modules || fail "no modules in $modules"
 mount -t tmpfs -o mode=755,nosuid,nodev run run
-# A checkout below /tmp must stay visible; writes go to the overlay's tmpfs.
-[ -e results/.guest/keep-tmp ] || mount -t tmpfs -o mode=1777,size=70% tmp tmp
+# /tmp stays as it is: a checkout or its target folder may be there, and what is
+# written to it goes to the overlay's tmpfs like everything else.
 mount --move /proc proc
 mount --move /sys sys
 mount --move /dev dev

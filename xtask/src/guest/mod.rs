@@ -140,9 +140,6 @@ fn write_private(
     }
     fs::write(dir.join("pid1.sh"), include_str!("pid1.sh"))?;
     fs::write(dir.join("modules"), kernel.modules().as_os_str().as_bytes())?;
-    if paths::root().starts_with("/tmp") {
-        fs::write(dir.join("keep-tmp"), "")?;
-    }
     fs::write(dir.join("command.sh"), command_script(options, argv))?;
     Ok(())
 }
