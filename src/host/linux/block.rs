@@ -19,9 +19,10 @@ use crate::host::{BlockDevice, DeviceInfo, HostError, HostResult};
 
 /// Most that one system call transfers through a bounce buffer, in bytes.
 const CHUNK: u64 = 1 << 20;
-/// Up to here plain writes of zeros beat the ioctl, which drops the page cache
-/// of the range and may turn into a slow command of the device. Bytes.
-const ZERO_BY_WRITE: u64 = 1 << 20;
+/// Up to here zeros are written, beyond the device is told to zero, in bytes.
+/// Measured on loop and virtio: a write of one block costs half of the ioctl, at
+/// 64 KiB they are equal, and 1 MiB takes the ioctl a tenth of the time or less.
+const ZERO_BY_WRITE: u64 = 64 << 10;
 /// Most that one BLKZEROOUT or BLKDISCARD covers, in bytes: neither can be
 /// interrupted, so each call stays short enough to end soon after a signal.
 const IOCTL_STEP: u64 = 1 << 30;
