@@ -99,7 +99,8 @@ pub(super) fn extents_in_pv(vg: &Vg, report: &mut Report<'_>) {
 pub(super) fn extents_once(vg: &Vg, report: &mut Report<'_>) {
     let mut used: HashMap<&str, Vec<(u64, u64, &Lv)>> = HashMap::new();
     for lv in vg.lvs() {
-        for area in known_uses(lv) {
+        // Empty segments are another rule's business.
+        for area in known_uses(lv).filter(|area| !area.count.is_zero()) {
             let end = area.start.saturating_add(area.count);
             used.entry(area.key)
                 .or_default()

@@ -84,7 +84,9 @@ fn make_lvs(vg: &mut Vg) -> Result<(), EditError> {
 /// Takes an LV out; lvm2 writes no section for no LVs.
 pub(super) fn remove_lv(vg: &mut Vg, name: &str) -> Result<(), EditError> {
     let error = text_error(vg);
-    Arc::make_mut(&mut vg.lvs).retain(|lv| lv.name.as_str() != name);
+    if let Some(at) = vg.lvs.iter().position(|lv| lv.name.as_str() == name) {
+        Arc::make_mut(&mut vg.lvs).remove(at);
+    }
     if !vg.lvs.is_empty() {
         lvs_mut(vg)?.remove_section(name);
         return Ok(());
