@@ -6,6 +6,9 @@
 //! unsafe code. A test keeps these arrows (`tests/layers.rs`).
 
 pub mod cli;
+pub mod config;
+pub mod csi;
 pub mod engine;
 pub mod error;
 pub mod host;
+pub mod telemetry;
