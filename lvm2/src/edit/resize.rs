@@ -52,7 +52,11 @@ fn would_reduce(vg: &Vg, lv: &Lv, to: Extents) -> EditError {
 
 /// Puts new segments behind the LV's last one, which grows if the first of
 /// them continues it.
-pub(super) fn append(section: &mut Section, lv: &Lv, segments: &[NewSegment]) -> Result<(), text::EditError> {
+pub(super) fn append(
+    section: &mut Section,
+    lv: &Lv,
+    segments: &[NewSegment],
+) -> Result<(), text::EditError> {
     let mut anchor = last_key(section);
     let mut start = lv.extents().0;
     let rest = match (lv.segments.last(), segments.split_first()) {
