@@ -40,7 +40,7 @@ pub use hazard::Hazard;
 pub use request::{CreateLv, EngineConfig, Request, Size, Wipe};
 pub use state::{
     CheckReport, LvReport, LvState, MetadataUse, Plan, Problem, PvReport, Recovery, Report,
-    TableMismatch, VgReport,
+    TableMismatch, VgOutline, VgReport,
 };
 pub use ticket::Ticket;
 
@@ -102,6 +102,20 @@ impl Engine {
     pub fn vg(&self, name: &VgName) -> Result<VgReport, EngineError> {
         let loaded = self.inner.registry.load(name)?;
         report::vg(&self.inner.host, &loaded)
+    }
+
+    /// One VG's metadata and whether it may be changed, without the state of
+    /// its LVs: that costs a device-mapper call for each. Blocks.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchVg`] or [`EngineError::AmbiguousVg`].
+    pub fn outline(&self, name: &VgName) -> Result<VgOutline, EngineError> {
+        let loaded = self.inner.registry.load(name)?;
+        Ok(VgOutline {
+            vg: Arc::clone(&loaded.vg),
+            refusal: loaded.refusal(&self.inner.host.identity),
+            hazards: loaded.hazards.clone(),
+        })
     }
 
     /// Every PV, VG and LV, from a new look at all devices. Blocks.

@@ -10,6 +10,7 @@ use lvm2::name::{LvName, VgName};
 use lvm2::tables::{DevNo, Target};
 use lvm2::units::{Bytes, Extents};
 
+use super::hazard::Hazard;
 use crate::host::{DeviceInfo, DmDevice, Skipped};
 
 /// An LV after an operation.
@@ -56,9 +57,20 @@ pub struct VgReport {
     /// dm state of its LVs, in the metadata's order.
     pub lvs: Vec<LvReport>,
     /// Why this VG may not be changed by us, if so.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<Arc<Refusal>>,
     /// Bytes of the largest text that fits, and of the present one.
     pub metadata: MetadataUse,
+}
+
+/// What placing a volume needs to know of a VG.
+#[derive(Clone, Debug)]
+pub struct VgOutline {
+    /// The metadata.
+    pub vg: Arc<Vg>,
+    /// Why this VG may not be changed by its metadata, if so.
+    pub refusal: Option<Arc<Refusal>>,
+    /// States of its devices that forbid changes.
+    pub hazards: Vec<Hazard>,
 }
 
 /// Use of the metadata areas.

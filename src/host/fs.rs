@@ -104,7 +104,13 @@ pub trait Filesystems: Send + Sync {
     fn check(&self, device: &Path, kind: FsKind) -> HostResult<()>;
     /// Mounts `device` on `target` (a directory that exists) with `options`
     /// as in mount(8): flags such as `ro`, `noatime` and file system data.
-    fn mount(&self, device: &Path, target: &Path, kind: FsKind, options: &[String]) -> HostResult<()>;
+    fn mount(
+        &self,
+        device: &Path,
+        target: &Path,
+        kind: FsKind,
+        options: &[String],
+    ) -> HostResult<()>;
     /// Bind-mounts a device node onto the file `target`.
     fn bind(&self, source: &Path, target: &Path, read_only: bool) -> HostResult<()>;
     /// Unmounts `target`; not mounted is success.
@@ -121,6 +127,11 @@ pub trait Filesystems: Send + Sync {
     fn make_file(&self, path: &Path) -> HostResult<()>;
     /// Removes an empty directory or a file; absent is success.
     fn remove_path(&self, path: &Path) -> HostResult<()>;
+    /// The path as the mount table spells it: links on the way to its last part
+    /// are followed. The path need not exist.
+    fn resolve(&self, path: &Path) -> HostResult<PathBuf> {
+        Ok(path.to_owned())
+    }
     /// Whether the path exists, and whether it is a directory.
     fn kind_of(&self, path: &Path) -> HostResult<Option<bool>>;
 }

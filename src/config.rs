@@ -1,0 +1,161 @@
+//! Settings of the driver: flags, and the environment where a flag is not given.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+
+use crate::csi::Endpoint;
+use crate::host::linux::{LinuxConfig, LinuxHost, UseUdev};
+use crate::host::{Host, HostResult};
+use crate::telemetry::LogFormat;
+
+/// Longest node id of the CSI specification, in bytes.
+const MAX_NODE_ID: usize = 256;
+/// Longest driver name of the CSI specification, in bytes.
+const MAX_NAME: usize = 63;
+
+/// Why a setting is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// The node id is empty or too long.
+    #[error("a node id has 1 to {MAX_NODE_ID} bytes, not {length}")]
+    NodeId {
+        /// Its length.
+        length: usize,
+    },
+    /// The driver name is not one of the specification's form.
+    #[error(
+        "driver name {name:?} is not of 1 to {MAX_NAME} letters, digits, `-` and `.`, beginning and ending with a letter or digit"
+    )]
+    Name {
+        /// The name.
+        name: String,
+    },
+}
+
+/// A node's id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeId(pub String);
+
+impl FromStr for NodeId {
+    type Err = ConfigError;
+
+    fn from_str(id: &str) -> Result<Self, ConfigError> {
+        if (1..=MAX_NODE_ID).contains(&id.len()) {
+            Ok(Self(id.to_owned()))
+        } else {
+            Err(ConfigError::NodeId { length: id.len() })
+        }
+    }
+}
+
+/// A driver's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriverName(pub String);
+
+impl FromStr for DriverName {
+    type Err = ConfigError;
+
+    fn from_str(name: &str) -> Result<Self, ConfigError> {
+        let word = |c: char| c.is_ascii_alphanumeric();
+        let form = (1..=MAX_NAME).contains(&name.len())
+            && name.chars().all(|c| word(c) || c == '-' || c == '.')
+            && name.starts_with(word)
+            && name.ends_with(word);
+        if form {
+            Ok(Self(name.to_owned()))
+        } else {
+            Err(ConfigError::Name {
+                name: name.to_owned(),
+            })
+        }
+    }
+}
+
+/// Whether the host runs udev.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Udev {
+    /// Look for its control socket.
+    #[default]
+    Auto,
+    /// It makes the links in /dev.
+    Yes,
+    /// The driver makes them.
+    No,
+}
+
+/// Where this machine keeps what lvm2 and the driver share.
+#[derive(Args, Clone, Debug)]
+pub struct HostArgs {
+    /// Directory of lvm.conf and lvmlocal.conf
+    #[arg(long, global = true, value_name = "DIR", default_value = "/etc/lvm")]
+    pub lvm_conf_dir: PathBuf,
+    /// The host's lvm2 lock directory; by default what lvm.conf says
+    #[arg(long, global = true, value_name = "DIR")]
+    pub lock_dir: Option<PathBuf>,
+    /// Whether udev makes the links in /dev
+    #[arg(long, global = true, value_enum, default_value_t)]
+    pub udev: Udev,
+}
+
+impl HostArgs {
+    /// The machine.
+    ///
+    /// # Errors
+    /// When its lvm.conf cannot be understood.
+    pub fn open(&self) -> HostResult<Host> {
+        LinuxHost::open(&LinuxConfig {
+            lvm_conf_dir: self.lvm_conf_dir.clone(),
+            lock_dir: self.lock_dir.clone(),
+            // Who names the directory has mounted it: if it is not there, the
+            // mount failed, and one of our own would exclude nobody.
+            lock_dir_required: self.lock_dir.is_some(),
+            use_udev: match self.udev {
+                Udev::Auto => UseUdev::Auto,
+                Udev::Yes => UseUdev::Yes,
+                Udev::No => UseUdev::No,
+            },
+            ..LinuxConfig::default()
+        })
+    }
+}
+
+/// `lvcsi standalone`.
+#[derive(Args, Clone, Debug)]
+pub struct StandaloneArgs {
+    /// The Unix socket to serve, e.g. unix:///csi/csi.sock
+    #[arg(
+        long,
+        env = "OPENEBS_CSI_ENDPOINT",
+        default_value = "unix:///csi/csi.sock"
+    )]
+    pub endpoint: Endpoint,
+    /// This node's name, which volumes carry as their place
+    #[arg(long, env = "OPENEBS_NODE_ID")]
+    pub nodeid: NodeId,
+    /// Name under which orchestrators know the driver
+    #[arg(long, default_value = "local.csi.openebs.io")]
+    pub name: DriverName,
+    /// How log lines look; LVCSI_LOG sets what is logged
+    #[arg(long, value_enum, default_value_t)]
+    pub log_format: LogFormat,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_the_specifications_form() {
+        assert!(DriverName::from_str("local.csi.openebs.io").is_ok());
+        for bad in ["", "-a", "a.", "a_b", &"x".repeat(64)] {
+            assert!(
+                matches!(DriverName::from_str(bad), Err(ConfigError::Name { .. })),
+                "{bad}"
+            );
+        }
+        assert!(NodeId::from_str(&"n".repeat(256)).is_ok());
+        assert_eq!(NodeId::from_str(""), Err(ConfigError::NodeId { length: 0 }));
+    }
+}

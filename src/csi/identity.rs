@@ -1,0 +1,83 @@
+//! The Identity service.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tonic::{Request, Response, Status};
+
+use super::driver::Driver;
+use super::proto::identity_server::Identity;
+use super::proto::plugin_capability::{Service, Type, VolumeExpansion, service, volume_expansion};
+use super::proto::{
+    GetPluginCapabilitiesRequest, GetPluginCapabilitiesResponse, GetPluginInfoRequest,
+    GetPluginInfoResponse, PluginCapability, ProbeRequest, ProbeResponse,
+};
+
+/// How long the engine may take to show that it works.
+const PROBE: Duration = Duration::from_secs(5);
+
+/// The Identity service of a driver.
+#[derive(Clone)]
+pub struct IdentityService(pub Arc<Driver>);
+
+fn service(kind: service::Type) -> PluginCapability {
+    PluginCapability {
+        r#type: Some(Type::Service(Service {
+            r#type: kind.into(),
+        })),
+    }
+}
+
+#[tonic::async_trait]
+impl Identity for IdentityService {
+    async fn get_plugin_info(
+        &self,
+        _: Request<GetPluginInfoRequest>,
+    ) -> Result<Response<GetPluginInfoResponse>, Status> {
+        Ok(Response::new(GetPluginInfoResponse {
+            name: self.0.name.clone(),
+            vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
+            manifest: std::collections::HashMap::default(),
+        }))
+    }
+
+    async fn get_plugin_capabilities(
+        &self,
+        _: Request<GetPluginCapabilitiesRequest>,
+    ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
+        let online = VolumeExpansion {
+            r#type: volume_expansion::Type::Online.into(),
+        };
+        Ok(Response::new(GetPluginCapabilitiesResponse {
+            capabilities: vec![
+                service(service::Type::ControllerService),
+                service(service::Type::VolumeAccessibilityConstraints),
+                PluginCapability {
+                    r#type: Some(Type::VolumeExpansion(online)),
+                },
+            ],
+        }))
+    }
+
+    /// Ready means that the engine can see the VGs now.
+    async fn probe(&self, _: Request<ProbeRequest>) -> Result<Response<ProbeResponse>, Status> {
+        let engine = self.0.engine.clone();
+        let seen = tokio::task::spawn_blocking(move || engine.vg_names());
+        let ready = match tokio::time::timeout(PROBE, seen).await {
+            Ok(Ok(Ok(_))) => true,
+            Ok(Ok(Err(error))) => {
+                tracing::error!(%error, "not ready");
+                false
+            }
+            Ok(Err(stopped)) => {
+                tracing::error!(%stopped, "not ready: looking for VGs ended early");
+                false
+            }
+            Err(_) => {
+                tracing::error!("not ready: looking for VGs took longer than {PROBE:?}");
+                false
+            }
+        };
+        Ok(Response::new(ProbeResponse { ready: Some(ready) }))
+    }
+}

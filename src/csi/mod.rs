@@ -1,0 +1,44 @@
+//! The CSI services.
+//!
+//! Every call that touches a disk runs as one blocking job that outlives the
+//! gRPC request: when the caller's deadline passes, the job goes on, keeps its
+//! volume locked against a second call (which gets `ABORTED`), and the repeated
+//! call finds its result. See [`driver`].
+
+mod capability;
+mod context;
+pub mod controller;
+pub mod driver;
+mod endpoint;
+pub mod identity;
+mod inflight;
+pub mod node;
+mod params;
+mod place;
+pub mod server;
+mod size;
+mod socket;
+pub mod status;
+mod topology;
+mod volume;
+mod volume_id;
+
+pub use driver::Driver;
+pub use endpoint::{Endpoint, EndpointError};
+pub use server::{ServeError, serve, standalone};
+pub use socket::{Socket, SocketError};
+
+#[cfg(test)]
+mod tests;
+
+/// Messages and services of `proto/`, generated.
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    clippy::all,
+    reason = "generated from proto/; the interface's specification documents the names"
+)]
+pub mod proto {
+    tonic::include_proto!("csi.v1");
+}
