@@ -1,7 +1,7 @@
 //! The Unix socket: made for root alone, cleared away after use, never taken
 //! from a driver that runs.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Metadata};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -37,12 +37,24 @@ pub enum SocketError {
     },
 }
 
+/// Device, inode and time of the inode's last change: tells our socket from a
+/// successor's, which may well get the same inode.
+type Identity = (u64, u64, i64, i64);
+
+fn identity(metadata: &Metadata) -> Identity {
+    (
+        metadata.dev(),
+        metadata.ino(),
+        metadata.ctime(),
+        metadata.ctime_nsec(),
+    )
+}
+
 /// A listening socket; dropping it removes its path.
 #[derive(Debug)]
 pub struct Socket {
     path: PathBuf,
-    /// Device and inode, to tell ours from a successor's.
-    identity: (u64, u64),
+    identity: Identity,
 }
 
 impl Socket {
@@ -76,7 +88,7 @@ impl Socket {
         let listener = bound.map_err(error("listen at"))?;
         listener.set_nonblocking(true).map_err(error("listen at"))?;
         let metadata = fs::symlink_metadata(path).map_err(error("stat"))?;
-        let identity = (metadata.dev(), metadata.ino());
+        let identity = identity(&metadata);
         Ok((
             Self {
                 path: path.to_owned(),
@@ -122,7 +134,7 @@ fn clear_stale(path: &Path) -> Result<(), SocketError> {
 impl Drop for Socket {
     fn drop(&mut self) {
         let ours = fs::symlink_metadata(&self.path)
-            .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.identity);
+            .is_ok_and(|metadata| identity(&metadata) == self.identity);
         if ours && let Err(error) = fs::remove_file(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "the socket stays behind");
         }

@@ -171,12 +171,13 @@ async fn content_that_is_not_proven_blank_is_never_formatted() {
         .unwrap()
         .info()
         .clone();
-    let device = host.block.open(&info, true).unwrap();
-    device.write_at(8 * 1024 * 1024 - 5, b"data").unwrap();
+    // Opened for each step: an open device is in use.
+    let device = || host.block.open(&info, true).unwrap();
+    device().write_at(8 * 1024 * 1024 - 5, b"data").unwrap();
     let refused = rig.publish("a", "/m", mount("", RW)).await;
     assert_eq!(code(refused, "zero its first"), Code::FailedPrecondition);
     assert_eq!(host.fs.kind_of("/m".as_ref()).unwrap(), None);
-    device.zero(0, 8 << 20).unwrap();
+    device().zero(0, 8 << 20).unwrap();
     let blank = rig
         .publish_with("a", "/m", mount("", RW), |request| request.readonly = true)
         .await;
@@ -184,7 +185,7 @@ async fn content_that_is_not_proven_blank_is_never_formatted() {
     rig.publish("a", "/m", mount("", RW)).await.unwrap();
     rig.unpublish("a", "/m").await.unwrap();
     // A lost superblock is damage, not a new volume.
-    device.zero(0, 8 << 20).unwrap();
+    device().zero(0, 8 << 20).unwrap();
     assert_eq!(
         code(rig.publish("a", "/m", mount("", RW)).await, "NOT"),
         Code::FailedPrecondition
@@ -195,7 +196,7 @@ async fn content_that_is_not_proven_blank_is_never_formatted() {
 async fn an_mkfs_that_failed_is_done_again() {
     let rig = Rig::new();
     rig.create(volume("a", 8 * MIB)).await.unwrap();
-    rig.sim.on(CallKind::Make, 1, Fault::Eio);
+    rig.sim.on(CallKind::Make, 0, Fault::Eio);
     assert_eq!(
         code(rig.publish("a", "/m", mount("", RW)).await, "mkfs"),
         Code::Internal
