@@ -1,0 +1,173 @@
+//! The layouts of disks on which the edits run.
+
+use lvcsi_kit::{LoopVg, Rng, VgSpec, decode};
+
+use crate::common::Native;
+use crate::compare;
+use crate::edits::{Edit, Limits, Model};
+
+fn edits() -> usize {
+    std::env::var("LVCSI_OPS").map_or(45, |ops| ops.parse().expect("LVCSI_OPS is a number"))
+}
+
+/// Runs random edits and calls `after` on each state of the disks.
+fn run(test: &str, spec: &VgSpec, limits: &Limits, mut after: impl FnMut(&LoopVg)) {
+    let mut rng = Rng::from_env(test);
+    let vg = LoopVg::with(spec);
+    let native = Native::open(&vg);
+    let mut model = Model::new();
+    let mut before = compare::all_agree(&vg, &native, &model, "vgcreate");
+    let (mut ours, mut theirs) = (0, 0);
+    for n in 0..edits() {
+        let edit = Edit::random(&mut rng, &model, limits);
+        let us = rng.below(2) == 0;
+        let what = format!("edit {n} by {}: {edit:?}", if us { "us" } else { "lvm2" });
+        if us {
+            edit.by_us(&native);
+            ours += 1;
+        } else {
+            edit.by_lvm2(&vg);
+            theirs += 1;
+        }
+        // A tag that is there, or one that is not: no change, no commit by us.
+        let changes = {
+            let old = model.clone();
+            edit.apply(&mut model);
+            old != model
+        };
+        let now = compare::all_agree(&vg, &native, &model, &what);
+        if us && changes {
+            compare::only_meant(&before, &now, &edit);
+        } else if us {
+            assert_eq!(
+                now.text, before.text,
+                "{what}: nothing to do, yet something was written"
+            );
+        } else {
+            assert!(now.seqno >= before.seqno, "{what}: seqno went back");
+        }
+        if n % 10 == 9 {
+            vg.assert_clean();
+        }
+        after(&vg);
+        before = now;
+    }
+    vg.assert_clean();
+    println!(
+        "{test}: {ours} edits by us, {theirs} by lvm2, seqno {}",
+        before.seqno
+    );
+    assert!(ours > 0 && theirs > 0, "both must have had a turn");
+}
+
+#[test]
+fn plain_two_disks() {
+    let limits = Limits {
+        extents: 55,
+        stripes: 2,
+    };
+    run("plain_two_disks", &VgSpec::disks(2, 256), &limits, |_| {});
+}
+
+#[test]
+fn sectors_of_4096_bytes() {
+    let spec = VgSpec::disks(2, 256).block_size(4096);
+    run(
+        "sectors_of_4096_bytes",
+        &spec,
+        &Limits {
+            extents: 55,
+            stripes: 2,
+        },
+        |_| {},
+    );
+}
+
+/// One PV, nearly full: LVs in many pieces.
+#[test]
+fn fragmented() {
+    let spec = VgSpec::disks(1, 128).vgcreate(&["-s", "1m"]);
+    run(
+        "fragmented",
+        &spec,
+        &Limits {
+            extents: 70,
+            stripes: 1,
+        },
+        |_| {},
+    );
+}
+
+/// A metadata area of 60 KiB: the text wraps at its end again and again.
+#[test]
+fn ring_wraps() {
+    let args = ["--metadatasize", "16k", "--dataalignment", "64k"];
+    let spec = VgSpec::disks(2, 128).pvcreate(0, &args).pvcreate(1, &args);
+    let mut wrapped = 0;
+    run(
+        "ring_wraps",
+        &spec,
+        &Limits {
+            extents: 30,
+            stripes: 2,
+        },
+        |vg| {
+            for path in vg.paths() {
+                let pv = decode::pv(path).unwrap();
+                assert!(
+                    pv.mdas[0].size <= 64 << 10,
+                    "a small area: {}",
+                    pv.mdas[0].size
+                );
+                wrapped += usize::from(pv.mdas[0].offset + pv.mdas[0].text_size > pv.mdas[0].size);
+            }
+        },
+    );
+    println!("ring_wraps: {wrapped} texts wrapped");
+    assert!(wrapped > 0 || edits() < 40, "no text wrapped");
+}
+
+/// A PV with two metadata areas beside one with one.
+#[test]
+fn two_areas_on_one_disk() {
+    let spec = VgSpec::disks(2, 256).pvcreate(0, &["--pvmetadatacopies", "2"]);
+    run(
+        "two_areas_on_one_disk",
+        &spec,
+        &Limits {
+            extents: 55,
+            stripes: 2,
+        },
+        |vg| {
+            // `decode` has compared the texts of all areas already.
+            assert_eq!(decode::pv(vg.paths()[0]).unwrap().mdas.len(), 2);
+        },
+    );
+}
+
+/// Ignored areas keep their stale text and are never written.
+#[test]
+fn ignored_areas() {
+    let spec = VgSpec::disks(3, 128).vgcreate(&["--vgmetadatacopies", "1"]);
+    let mut first: Option<Vec<Vec<u8>>> = None;
+    run(
+        "ignored_areas",
+        &spec,
+        &Limits {
+            extents: 40,
+            stripes: 2,
+        },
+        |vg| {
+            let ignored: Vec<Vec<u8>> = vg
+                .paths()
+                .iter()
+                .flat_map(|path| decode::pv(path).unwrap().mdas)
+                .filter(|mda| mda.ignored)
+                .map(|mda| mda.header)
+                .collect();
+            assert_eq!(ignored.len(), 2, "two of three areas are ignored");
+            let first = first.get_or_insert_with(|| ignored.clone());
+            assert_eq!(*first, ignored, "an ignored area was written");
+        },
+    );
+}
