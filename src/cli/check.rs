@@ -79,8 +79,8 @@ pub(super) fn check(
 
 impl Findings {
     /// Why the VG must not be changed. Broken rules were listed already.
-    fn add_refusal(&mut self, vg: &VgName, refusal: Option<Refusal>) {
-        let other = refusal.filter(|refusal| !matches!(refusal, Refusal::Broken { .. }));
+    fn add_refusal(&mut self, vg: &VgName, refusal: Option<std::sync::Arc<Refusal>>) {
+        let other = refusal.filter(|refusal| !matches!(**refusal, Refusal::Broken { .. }));
         self.findings.extend(other.map(|refusal| Finding {
             rule: "refusal".to_owned(),
             object: vg.to_string(),

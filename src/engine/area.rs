@@ -116,13 +116,13 @@ impl Area {
             };
             let offset = self.start.saturating_add(piece.offset_in_mda);
             let end = piece.offset_in_mda.saturating_add(part.len() as u64);
-            let padding = (end.next_multiple_of(512).min(self.size) - end) as usize;
-            if padding == 0 {
+            let whole = part.len().next_multiple_of(512);
+            if whole == part.len() || end >= self.size {
                 writer.write_at(offset, part)?;
             } else {
-                let mut padded = Vec::with_capacity(part.len() + padding);
+                let mut padded = Vec::with_capacity(whole);
                 padded.extend_from_slice(part);
-                padded.resize(part.len() + padding, 0);
+                padded.resize(whole, 0);
                 writer.write_at(offset, &padded)?;
             }
         }

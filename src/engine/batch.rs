@@ -370,10 +370,7 @@ pub(super) fn stamp(host: &Host, description: String) -> Stamp {
 pub(super) fn writable(loaded: &Loaded, host: &Host) -> Result<(), EngineError> {
     let vg = loaded.vg.name().clone();
     if let Some(refusal) = loaded.refusal(&host.identity) {
-        return Err(EngineError::Refused {
-            vg,
-            refusal: Arc::new(refusal),
-        });
+        return Err(EngineError::Refused { vg, refusal });
     }
     match loaded.hazards.first() {
         Some(hazard) => Err(EngineError::Hazard {

@@ -134,6 +134,7 @@ impl Staged {
             pvs,
             hazards: old.hazards.clone(),
             outdated: Vec::new(),
+            refusal: old.refusal.clone(),
         }
     }
 

@@ -2,7 +2,7 @@
 //! copy, with what forbids a change.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use lvm2::check::{self, Refusal};
 use lvm2::id::{PvId, VgId};
@@ -25,6 +25,9 @@ pub(super) struct Loaded {
     pub(super) hazards: Vec<Hazard>,
     /// Areas whose text is older than `vg`; the next commit refreshes them.
     pub(super) outdated: Vec<String>,
+    /// Found once: a check of all invariants takes longer than a commit. Our
+    /// own edits keep what they found, so a commit hands it on.
+    pub(super) refusal: OnceLock<Option<Arc<Refusal>>>,
 }
 
 impl Loaded {
@@ -64,6 +67,7 @@ impl Loaded {
             pvs,
             hazards,
             outdated: Vec::new(),
+            refusal: OnceLock::new(),
         };
         loaded.judge_copies();
         Some(loaded)
@@ -188,14 +192,15 @@ impl Loaded {
     }
 
     /// Why the metadata itself forbids a change.
-    pub(super) fn refusal(&self, identity: &Identity) -> Option<Refusal> {
-        check::refusal(
-            &self.vg,
-            &check::Identity {
+    pub(super) fn refusal(&self, identity: &Identity) -> Option<Arc<Refusal>> {
+        let judge = || {
+            let identity = check::Identity {
                 system_id: identity.system_id.clone(),
                 extra: identity.extra_system_ids.clone(),
-            },
-        )
+            };
+            check::refusal(&self.vg, &identity).map(Arc::new)
+        };
+        self.refusal.get_or_init(judge).clone()
     }
 
     /// Use of the metadata areas.

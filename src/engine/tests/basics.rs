@@ -6,7 +6,7 @@ use crate::engine::wipe::ENDS;
 #[test]
 fn a_new_lv_is_active_zeroed_at_its_ends_and_committed_once() {
     let sim = machine();
-    let dirty = vec![0xa5; 4 * MIB as usize];
+    let dirty = vec![0xa5; 4 * MIB_LEN];
     for part in 1..64 {
         sim.disk("/dev/sda").write(part * 4 * MIB - 3 * MIB, &dirty);
     }
@@ -35,8 +35,7 @@ fn a_new_lv_is_active_zeroed_at_its_ends_and_committed_once() {
 fn a_raw_volume_is_zero_from_end_to_end_and_so_is_its_growth() {
     let sim = machine_with(&["/dev/sda"]);
     for part in 1..255 {
-        sim.disk("/dev/sda")
-            .write(part * MIB, &vec![0x5a; MIB as usize]);
+        sim.disk("/dev/sda").write(part * MIB, &vec![0x5a; MIB_LEN]);
     }
     let engine = engine(sim.host());
     let made = run(&engine, Request::Create(create_block("raw", 32))).unwrap();
@@ -51,7 +50,7 @@ fn a_raw_volume_is_zero_from_end_to_end_and_so_is_its_growth() {
         .open_path(grown.node.as_deref().unwrap())
         .unwrap();
     assert_eq!(node.info().size, 64 * MIB);
-    let mut content = vec![1; 64 * MIB as usize];
+    let mut content = vec![1; 64 * MIB_LEN];
     node.read_at(0, &mut content).unwrap();
     assert!(content.iter().all(|byte| *byte == 0));
     drop(node);
@@ -197,7 +196,7 @@ fn the_same_creation_again_is_the_same_lv_and_another_is_refused() {
 fn a_plan_shows_the_difference_and_changes_nothing() {
     let sim = machine();
     let engine = engine(sim.host());
-    let before = sim.disk("/dev/sda").read(0, MIB as usize);
+    let before = sim.disk("/dev/sda").read(0, MIB_LEN);
     let plan = engine
         .plan(&vg(), &Request::Create(create("dry", 8)))
         .unwrap();
@@ -208,7 +207,7 @@ fn a_plan_shows_the_difference_and_changes_nothing() {
         "{:?}",
         plan.steps
     );
-    assert_eq!(sim.disk("/dev/sda").read(0, MIB as usize), before);
+    assert_eq!(sim.disk("/dev/sda").read(0, MIB_LEN), before);
     assert!(engine.host().dm.list().unwrap().is_empty());
 }
 

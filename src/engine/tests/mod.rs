@@ -16,6 +16,7 @@ use crate::host::Host;
 use crate::host::sim::SimHost;
 
 const MIB: u64 = 1024 * 1024;
+const MIB_LEN: usize = 1024 * 1024;
 const DISKS: [&str; 2] = ["/dev/sda", "/dev/sdb"];
 
 /// A machine with the VG `data` on two disks of 256 MiB.

@@ -7,7 +7,7 @@ use crate::host::Identity;
 fn digest(sim: &SimHost) -> Vec<Vec<u8>> {
     DISKS
         .iter()
-        .map(|disk| sim.disk(disk).read(0, MIB as usize))
+        .map(|disk| sim.disk(disk).read(0, MIB_LEN))
         .collect()
 }
 
@@ -41,7 +41,7 @@ fn a_pv_that_comes_back_heals_the_vg() {
 fn a_copy_of_a_pv() {
     let sim = machine();
     sim.add_disk("/dev/sdc", 256 * MIB, 512);
-    let head = sim.disk("/dev/sdb").read(0, MIB as usize);
+    let head = sim.disk("/dev/sdb").read(0, MIB_LEN);
     sim.disk("/dev/sdc").write(0, &head);
     refused(&sim, sim.host(), "/dev/sdc");
 }
