@@ -102,7 +102,11 @@ fn fragmented() {
 #[test]
 fn ring_wraps() {
     let args = ["--metadatasize", "16k", "--dataalignment", "64k"];
-    let spec = VgSpec::disks(2, 128).pvcreate(0, &args).pvcreate(1, &args);
+    let mut spec = VgSpec::disks(2, 128).pvcreate(0, &args).pvcreate(1, &args);
+    // 8 KiB of text: every seventh commit meets the end of the area.
+    for letter in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        spec = spec.vgcreate(&["--addtag", &letter.repeat(1000)]);
+    }
     let mut wrapped = 0;
     run(
         "ring_wraps",

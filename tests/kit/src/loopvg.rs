@@ -194,6 +194,15 @@ impl LoopVg {
         vg
     }
 
+    /// The metadata text, whatever kinds of LVs it describes.
+    ///
+    /// # Panics
+    /// If the disks are damaged or differ.
+    #[must_use]
+    pub fn text(&self) -> String {
+        decode::vg(&self.paths()).text
+    }
+
     /// A value that changes with any byte of any disk.
     #[must_use]
     pub fn digest(&self) -> Vec<u64> {

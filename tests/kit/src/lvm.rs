@@ -1,5 +1,6 @@
 //! Stock lvm2 as the witness.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
@@ -128,17 +129,9 @@ impl Lvm {
         argv.extend(args);
         let ran = self.clean(&argv);
         let tree: Value = serde_json::from_str(&ran.stdout).expect("JSON of lvm2");
-        let key = match command {
-            "lvs" if args.contains(&"--segments") => "seg",
-            "lvs" => "lv",
-            "vgs" => "vg",
-            _ => "pv",
-        };
-        tree["report"][0][key]
-            .as_array()
-            .or(tree["report"][0]["lv"].as_array())
-            .cloned()
-            .unwrap_or_default()
+        let report = tree["report"][0].as_object().expect("a report");
+        let rows = report.values().next().and_then(Value::as_array);
+        rows.unwrap_or_else(|| panic!("no rows in {ran}")).clone()
     }
 
     /// Every LV of the VG with its segments, sorted by name.
@@ -147,19 +140,12 @@ impl Lvm {
     /// If lvm2 fails or warns.
     #[must_use]
     pub fn lvs(&self, vg: &str) -> Vec<LvRow> {
-        let columns = "lv_name,lv_size,lv_tags,lv_attr,lv_uuid";
-        let mut rows: Vec<LvRow> = self
-            .report("lvs", columns, &["-a", vg])
-            .iter()
-            .map(lv_row)
-            .collect();
-        let columns = "lv_name,segtype,seg_start_pe,seg_size_pe,seg_pe_ranges";
+        let columns = "lv_name,lv_size,lv_tags,lv_attr,lv_uuid,\
+                       segtype,seg_start_pe,seg_size_pe,seg_pe_ranges";
+        let mut lvs: BTreeMap<String, LvRow> = BTreeMap::new();
         for row in self.report("lvs", columns, &["-a", "--segments", vg]) {
-            let name = text(&row, "lv_name");
-            let lv = rows
-                .iter_mut()
-                .find(|lv| lv.name == name)
-                .expect("LV of the segment");
+            let lv = lv_row(&row);
+            let lv = lvs.entry(lv.name.clone()).or_insert(lv);
             lv.segments.push(SegRow {
                 kind: text(&row, "segtype"),
                 start: number(&row, "seg_start_pe"),
@@ -170,11 +156,10 @@ impl Lvm {
                     .collect(),
             });
         }
-        for row in &mut rows {
-            row.segments.sort_by_key(|segment| segment.start);
+        for lv in lvs.values_mut() {
+            lv.segments.sort_by_key(|segment| segment.start);
         }
-        rows.sort_by(|a, b| a.name.cmp(&b.name));
-        rows
+        lvs.into_values().collect()
     }
 
     /// The VG's sequence number as lvm2 sees it.

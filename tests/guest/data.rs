@@ -1,0 +1,137 @@
+//! Data survives what is done to its LV, and never reaches the next tenant.
+
+use std::path::Path;
+
+use lvcsi::engine::{CreateLv, Request, Size, Wipe};
+use lvcsi_kit::{LoopVg, VgSpec, run};
+use lvm2::edit::Layout;
+use lvm2::units::Bytes;
+
+use crate::common::{Native, lv};
+use crate::support::{
+    Tidy, all_well, check_pattern, device_size, read_at, settle, write_at, write_pattern,
+};
+
+#[test]
+fn data_survives_extend_rename_and_reactivation() {
+    let _tidy = Tidy::new();
+    let vg = LoopVg::with(&VgSpec::disks(2, 256));
+    let native = Native::open(&vg);
+    let node = native.create("one", 32).node.expect("a node");
+    native.create("wall", 16);
+    write_pattern(&node, 32, 1);
+
+    // Beyond "wall", and then on the second disk.
+    let grown = native.extend("one", 64).node.expect("a node");
+    assert_eq!(device_size(&grown), 64 << 20);
+    check_pattern(&grown, 32, 1);
+    write_pattern(&grown, 64, 2);
+    native.extend("one", 300);
+    check_pattern(&grown, 64, 2);
+
+    native.rename("one", "two");
+    native.deactivate("two");
+    vg.lvm.clean(&["lvchange", "-ay", &vg.lv("two")]);
+    settle();
+    check_pattern(&vg.device("two"), 64, 2);
+    vg.lvm.clean(&["lvchange", "-an", &vg.lv("two")]);
+    let node = native.activate("two").node.expect("a node");
+    check_pattern(&node, 64, 2);
+    all_well(&vg, &native);
+    native.remove("two");
+    native.remove("wall");
+    all_well(&vg, &native);
+}
+
+/// While somebody writes, extending must neither lose nor fail a write.
+#[test]
+fn extending_under_load_loses_nothing() {
+    let _tidy = Tidy::new();
+    let vg = LoopVg::new(512);
+    let native = Native::open(&vg);
+    let node = native.create("busy", 64).node.expect("a node");
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for seed in 0..6 {
+                write_pattern(&node, 64, seed);
+                check_pattern(&node, 64, seed);
+            }
+        });
+        let mut mib = 64;
+        while !writer.is_finished() && mib < 400 {
+            mib += 4;
+            native.extend("busy", mib);
+        }
+        writer.join().expect("the writer");
+        assert_eq!(device_size(&node), mib << 20);
+    });
+    check_pattern(&node, 64, 5);
+    all_well(&vg, &native);
+    native.remove("busy");
+}
+
+/// What a former tenant left is invisible: signatures always, every byte for
+/// raw block volumes.
+#[test]
+fn old_content_is_gone() {
+    let _tidy = Tidy::new();
+    let vg = LoopVg::new(256);
+    let native = Native::open(&vg);
+    for wipe in [Wipe::Signatures, Wipe::Zero] {
+        let node = native.create("old", 64).node.expect("a node");
+        plant(&node);
+        native.remove("old");
+
+        let request = Request::Create(CreateLv {
+            name: lv("new"),
+            size: Size::Bytes(Bytes(64 << 20)),
+            tags: vec![],
+            layout: Layout::default(),
+            wipe,
+            activate: true,
+        });
+        let node = native.ok(request).node.expect("a node");
+        let node_text = node.to_str().unwrap();
+        let found = run("wipefs", &["-n", node_text]).expect_success();
+        assert_eq!(found.stdout.trim(), "", "{wipe:?}: signatures are visible");
+        let blkid = run("blkid", &["-p", node_text]);
+        assert_eq!(
+            (blkid.status, blkid.stdout.trim()),
+            (Some(2), ""),
+            "{wipe:?}: {blkid}"
+        );
+        assert!(
+            read_at(&node, 0, 1 << 16).iter().all(|byte| *byte == 0),
+            "{wipe:?}: head"
+        );
+        let middle = read_at(&node, 20 << 20, 1 << 20);
+        match wipe {
+            Wipe::Zero => assert!(middle.iter().all(|byte| *byte == 0), "old data is visible"),
+            Wipe::Signatures => {
+                assert!(
+                    middle.iter().all(|byte| *byte == 0xa5),
+                    "nothing but signatures was wiped"
+                );
+            }
+        }
+        native.remove("new");
+        all_well(&vg, &native);
+    }
+}
+
+/// Many signatures at once, and a pattern in the middle.
+fn plant(node: &Path) {
+    let path = node.to_str().unwrap();
+    let _ = run("mkfs.btrfs", &["-q", "-f", "-M", path]);
+    write_at(node, 20 << 20, &vec![0xa5; 1 << 20]);
+    // ext4's magic, LVM's label, XFS's head, swap's end of page, GPT's copy at
+    // the end, md 1.0's superblock near it.
+    write_at(node, 1080, &[0x53, 0xef]);
+    write_at(node, 512, b"LABELONE");
+    write_at(node, 0, b"XFSB");
+    write_at(node, 4086, b"SWAPSPACE2");
+    let size = device_size(node);
+    write_at(node, size - 512, b"EFI PART");
+    write_at(node, size - 8192, &[0xfc, 0x4e, 0x2b, 0xa9, 1, 0, 0, 0]);
+    settle();
+}

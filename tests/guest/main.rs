@@ -1,0 +1,33 @@
+//! What must hold, on a real kernel: device-mapper, udev or none, stock lvm2
+//! beside us, and the driver as its users run it.
+//!
+//! `cargo xtask test guest guest-noudev` runs these in the guest, one at a
+//! time (`--test-threads=1`). Each test leaves nothing behind, and says so.
+//! `LVCSI_SEED` repeats random choices, `LVCSI_FULL=1` runs the long versions.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "tests run stock tools as witnesses"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bad_disks;
+mod bad_requests;
+mod burst;
+mod cli;
+mod crash;
+mod data;
+mod format;
+mod interop;
+mod nodes;
+mod publish;
+mod support;
+mod writers;
