@@ -59,10 +59,15 @@ impl Tally {
             // ginkgo: "SUCCESS! -- 60 Passed | 0 Failed | 1 Pending | 31 Skipped"
             self.passed += number_before(counts, " Passed");
             self.failed += number_before(counts, " Failed");
-            let skipped = number_before(counts, " Skipped") + number_before(counts, " Pending");
-            self.skipped += skipped;
-            if skipped > 0 {
-                self.reasons.insert("capability not offered".to_owned());
+            for (word, reason) in [
+                (" Skipped", "capability not offered"),
+                (" Pending", "pending upstream"),
+            ] {
+                let number = number_before(counts, word);
+                self.skipped += number;
+                if number > 0 {
+                    self.reasons.insert(reason.to_owned());
+                }
             }
         }
     }
