@@ -8,6 +8,7 @@ use lvm2::id::LvId;
 use lvm2::model::Vg;
 use lvm2::name::{LvName, VgName};
 
+use super::area::PvDevice;
 use super::commit::{self, Committed};
 use super::error::EngineError;
 use super::execute::Execution;
@@ -160,7 +161,7 @@ impl Batch {
         let current = if Arc::ptr_eq(&vg, &loaded.vg) {
             Arc::clone(loaded)
         } else {
-            match self.commit(&vg, loaded, &accepted) {
+            match self.commit(&vg, loaded, &accepted, execution.wiped()) {
                 Ok(committed) => committed,
                 Err(error) => {
                     execution.undo();
@@ -235,6 +236,7 @@ impl Batch {
         vg: &Vg,
         loaded: &Arc<Loaded>,
         accepted: &[Accepted],
+        wiped: &[Arc<PvDevice>],
     ) -> Result<Arc<Loaded>, EngineError> {
         let stamp = self.stamp(accepted);
         let seal = |vg: &Vg| {
@@ -249,7 +251,7 @@ impl Batch {
             sealed = seal(&sealed)?;
         }
         let seqno = sealed.seqno();
-        let staged = commit::stage(loaded, Arc::new(sealed))?;
+        let staged = commit::stage(loaded, Arc::new(sealed), wiped)?;
         self.registry.attempt(loaded.vg.id(), seqno);
         match staged.publish(loaded) {
             Ok(Committed::Everywhere(fresh)) => {
@@ -312,7 +314,7 @@ impl Batch {
                 }
             }
         }
-        if let Err(error) = self.commit(&vg, current, &[]) {
+        if let Err(error) = self.commit(&vg, current, &[], &[]) {
             tracing::error!(vg = %self.vg, %error, "LVs that did not come up stay behind");
         }
     }

@@ -14,7 +14,7 @@ use lvm2::ondisk::mda::{MdaHeader, RawLocn};
 use lvm2::ondisk::ring::{self, Placement, RingError};
 use lvm2::units::Bytes;
 
-use super::area::Area;
+use super::area::{Area, PvDevice};
 use super::copies::{CopyState, FoundPv, MetadataCopy};
 use super::error::EngineError;
 use super::loaded::Loaded;
@@ -35,12 +35,17 @@ pub(super) enum Committed {
     Partly(Vec<HostError>),
 }
 
-/// Writes the text of `vg` into free space of every area in use.
+/// Writes the text of `vg` into free space of every area in use, and makes it
+/// durable together with what was written to the devices `also` before.
 ///
 /// # Errors
 /// [`EngineError::MetadataFull`] before anything is written;
 /// [`EngineError::Commit`] if a device fails. In both cases the VG is as it was.
-pub(super) fn stage(loaded: &Loaded, vg: Arc<Vg>) -> Result<Staged, EngineError> {
+pub(super) fn stage(
+    loaded: &Loaded,
+    vg: Arc<Vg>,
+    also: &[Arc<PvDevice>],
+) -> Result<Staged, EngineError> {
     let mut text = vg.print().into_bytes();
     text.push(0);
     let size = text.len() as u64;
@@ -74,8 +79,14 @@ pub(super) fn stage(loaded: &Loaded, vg: Arc<Vg>) -> Result<Staged, EngineError>
     for (area, place, _) in &places {
         area.write_text(place, &text).map_err(failed)?;
     }
-    for (area, ..) in &places {
-        area.flush().map_err(failed)?;
+    let mut dirty: Vec<&Arc<PvDevice>> = places.iter().map(|(area, ..)| &area.pv).collect();
+    dirty.extend(also);
+    dirty.sort_by_key(|pv| Arc::as_ptr(pv));
+    dirty.dedup_by_key(|pv| Arc::as_ptr(pv));
+    for pv in dirty {
+        pv.writer()
+            .and_then(|writer| writer.flush())
+            .map_err(failed)?;
     }
     let headers = places
         .into_iter()

@@ -10,6 +10,7 @@ use lvm2::tables::{DevNo, Device};
 use lvm2::units::Bytes;
 
 use super::activation;
+use super::area::PvDevice;
 use super::batch::Claims;
 use super::error::EngineError;
 use super::loaded::Loaded;
@@ -28,6 +29,8 @@ pub(super) struct Execution<'a> {
     /// Devices that steps brought up or found active.
     active: HashMap<LvName, DevNo>,
     claims: Claims,
+    /// PVs with zeros that are not durable yet.
+    wiped: Vec<Arc<PvDevice>>,
     changed: bool,
 }
 
@@ -38,6 +41,7 @@ impl<'a> Execution<'a> {
             loaded: HashMap::new(),
             active: HashMap::new(),
             claims: Claims::new(),
+            wiped: Vec::new(),
             changed: false,
         }
     }
@@ -52,7 +56,8 @@ impl<'a> Execution<'a> {
         match step {
             Step::Wipe { lv, ranges } => {
                 let lv = find(vg, lv)?;
-                wipe::zero(loaded, vg, lv, ranges).map_err(|error| wipe_error(vg, lv, error))
+                wipe::zero(loaded, vg, lv, ranges, &mut self.wiped)
+                    .map_err(|error| wipe_error(vg, lv, error))
             }
             Step::Deactivate { lv } => {
                 // An LV that an earlier task of this turn made has no device yet.
@@ -68,6 +73,11 @@ impl<'a> Execution<'a> {
             Step::ZeroAll { lv } => self.activate_hidden(loaded, vg, find(vg, lv)?),
             Step::Expose { lv } => self.expose(loaded, vg, find(vg, lv)?),
         }
+    }
+
+    /// PVs that the commit has to flush before its headers.
+    pub(super) fn wiped(&self) -> &[Arc<PvDevice>] {
+        &self.wiped
     }
 
     /// Takes back what was prepared for a commit that did not happen.

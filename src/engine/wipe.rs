@@ -3,11 +3,14 @@
 //! Extents are wiped through their PVs while no committed metadata gives them
 //! to anybody, so there is no moment at which an LV shows old content.
 
+use std::sync::Arc;
+
 use lvm2::id::PvId;
 use lvm2::model::{Lv, Vg};
 use lvm2::tables::{self, TableError};
 use lvm2::units::Bytes;
 
+use super::area::PvDevice;
 use super::loaded::Loaded;
 use crate::host::HostError;
 
@@ -47,29 +50,26 @@ pub(crate) fn signature_ranges(size: u64) -> Vec<(u64, u64)> {
     ranges
 }
 
-/// Zeroes byte ranges of `lv`, as `vg` lays it out, on its PVs, and flushes.
-/// No metadata that gives these extents to somebody else may be committed.
+/// Zeroes byte ranges of `lv`, as `vg` lays it out, on its PVs, which are added
+/// to `touched`: the zeros are durable once these are flushed, which the commit
+/// does before its headers. No metadata that gives these extents to somebody
+/// else may be committed.
 pub(super) fn zero(
     loaded: &Loaded,
     vg: &Vg,
     lv: &Lv,
     ranges: &[(u64, u64)],
+    touched: &mut Vec<Arc<PvDevice>>,
 ) -> Result<(), WipeError> {
-    let mut touched = Vec::new();
     for (offset, length) in ranges {
         for range in tables::pv_ranges(vg, lv, Bytes(*offset), Bytes(*length))? {
             let device = loaded
                 .device(&range.pv)
                 .ok_or(WipeError::Absent(range.pv))?;
             device.writer()?.zero(range.device_offset.0, range.len.0)?;
-            if !touched.contains(&range.pv) {
-                touched.push(range.pv);
+            if !touched.iter().any(|known| Arc::ptr_eq(known, device)) {
+                touched.push(Arc::clone(device));
             }
-        }
-    }
-    for pv in touched {
-        if let Some(device) = loaded.device(&pv) {
-            device.writer()?.flush()?;
         }
     }
     Ok(())

@@ -86,6 +86,10 @@ fn length(story: &Story) -> u64 {
 /// Runs a story up to call `stop`, lets `disaster` strike, and recovers.
 fn interrupted(story: &Story, stop: u64, disaster: impl Fn(&SimHost)) {
     let sim = machine();
+    // What a former tenant left, at both ends of where the LV will lie.
+    for block in [0, 8 * MIB - 4096] {
+        sim.disk(DISKS[0]).write(MIB + block, &[0xa5; 4096]);
+    }
     let first = engine(sim.host());
     (story.before)(&first);
     sim.clear_calls();
@@ -97,6 +101,13 @@ fn interrupted(story: &Story, stop: u64, disaster: impl Fn(&SimHost)) {
     let recovery = second.recover();
     assert_eq!(recovery.problems, [], "{} at {stop}", story.name);
     let lvs = sound_lvs(&sim);
+    if !lvs.is_empty() {
+        for block in [0, 8 * MIB - 4096] {
+            let content = sim.disk(DISKS[0]).read(MIB + block, 4096);
+            let clean = content.iter().all(|byte| *byte == 0);
+            assert!(clean, "{} at {stop}: old content at {block}", story.name);
+        }
+    }
     let lvs: Vec<&str> = lvs.iter().map(String::as_str).collect();
     if outcome.is_ok() {
         assert_eq!(
