@@ -72,7 +72,9 @@ pub enum HostError {
         after: Duration,
     },
     /// The host's lock directory is missing.
-    #[error("{path} does not exist: mount the host's lock directory, or lvm2 on the host cannot be excluded")]
+    #[error(
+        "{path} does not exist: mount the host's lock directory, or lvm2 on the host cannot be excluded"
+    )]
     NoLockDirectory {
         /// The directory.
         path: PathBuf,
@@ -116,5 +118,9 @@ impl HostError {
 }
 
 fn holder_text(holder: &[String]) -> String {
-    if holder.is_empty() { String::new() } else { format!(" by {}", holder.join(", ")) }
+    if holder.is_empty() {
+        String::new()
+    } else {
+        format!(" by {}", holder.join(", "))
+    }
 }

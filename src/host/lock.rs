@@ -26,6 +26,10 @@ pub trait Locks: Send + Sync {
     /// holder where the kernel tells;
     /// [`HostError::NoLockDirectory`](super::HostError::NoLockDirectory) when
     /// the host's lock directory is not there (a container without the mount).
-    fn lock(&self, resource: &str, mode: LockMode, deadline: Duration)
-        -> HostResult<Box<dyn LockGuard>>;
+    fn lock(
+        &self,
+        resource: &str,
+        mode: LockMode,
+        deadline: Duration,
+    ) -> HostResult<Box<dyn LockGuard>>;
 }

@@ -24,7 +24,7 @@ fn a_new_lv_is_active_zeroed_at_its_ends_and_committed_once() {
         .block
         .open_path(made.node.as_deref().unwrap())
         .unwrap();
-    let mut end = vec![1; ENDS as usize];
+    let mut end = vec![1; usize::try_from(ENDS).unwrap()];
     for offset in [0, 100 * MIB - ENDS] {
         node.read_at(offset, &mut end).unwrap();
         assert!(end.iter().all(|byte| *byte == 0), "at {offset}");
