@@ -89,9 +89,10 @@ pub(crate) fn demo() -> Result<i32> {
     guest::run(&options, &[demo.into()], Streams::inherit())
 }
 
-/// Runs the benchmark in the guest with these arguments and copies its rows to
-/// the file, if one is named; returns its status.
-pub(crate) fn bench(args: &[OsString], json: Option<&Path>) -> Result<i32> {
+/// Runs the benchmark, built with a cargo profile, in the guest with these
+/// arguments and copies its rows to the file, if one is named; returns its
+/// status.
+pub(crate) fn bench(profile: &str, args: &[OsString], json: Option<&Path>) -> Result<i32> {
     let built = artifacts::build(&[
         "bench",
         "-p",
@@ -99,6 +100,8 @@ pub(crate) fn bench(args: &[OsString], json: Option<&Path>) -> Result<i32> {
         "--bench",
         "provisioning",
         "--no-run",
+        "--profile",
+        profile,
     ])?;
     let bench = artifacts::find(&built, "bench", "provisioning")?;
     let results = paths::guest_cache().join(format!("bench-{}", std::process::id()));
@@ -186,5 +189,5 @@ pub(crate) fn bench_command(mut parser: lexopt::Parser) -> Result<i32> {
         }
     }
     apt::ensure(&[Group::Build, Group::Guest])?;
-    bench(&args, json.as_deref())
+    bench("release", &args, json.as_deref())
 }

@@ -22,6 +22,8 @@ const BOX: &str = "debian/bookworm64";
 /// Where the Vagrantfile puts the checkout and the programs.
 const CHECKOUT: &str = "/lvcsi";
 const PROGRAMS: &str = "/lvcsi-programs";
+/// The time of one test program in the VM.
+const TEST_SECONDS: u32 = 25 * 60;
 
 const HELP: &str = "\
 The tests that need device-mapper, on loop devices in a Vagrant VM (libvirt).
@@ -136,7 +138,7 @@ fn tests_in_vm(programs: &Programs) -> Result<Tally> {
     for test in &programs.tests {
         let command = format!(
             "cd {CHECKOUT} && sudo LVCSI_BIN={PROGRAMS}/{} CARGO_MANIFEST_DIR={CHECKOUT} \
-             {CHECKOUT}/vagrant/in-vm.sh -- {PROGRAMS}/{} --include-ignored --test-threads=1",
+             timeout {TEST_SECONDS} {CHECKOUT}/vagrant/in-vm.sh -- {PROGRAMS}/{} --include-ignored --test-threads=1",
             name(&programs.lvcsi)?,
             name(test)?
         );
