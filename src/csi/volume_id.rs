@@ -28,6 +28,14 @@ pub enum NameError {
         /// The name.
         name: String,
     },
+    /// A control character, which the specification bans.
+    #[error("name {name:?} holds the control character {character:?}")]
+    Control {
+        /// The name.
+        name: String,
+        /// The character.
+        character: char,
+    },
 }
 
 /// The LV of a CSI name.
@@ -45,6 +53,12 @@ impl VolumeId {
     pub(super) fn for_name(name: &str) -> Result<Self, NameError> {
         if name.is_empty() {
             return Err(NameError::Empty);
+        }
+        // Tabs and line ends are allowed by the specification.
+        let banned = |c: &char| c.is_control() && !matches!(c, '\t' | '\n' | '\r');
+        if let Some(character) = name.chars().find(banned) {
+            let name = name.to_owned();
+            return Err(NameError::Control { name, character });
         }
         if name.len() > MAX_NAME {
             return Err(NameError::TooLong {
@@ -149,5 +163,10 @@ mod tests {
             VolumeId::for_name(&"x".repeat(129)),
             Err(NameError::TooLong { .. })
         ));
+        assert!(matches!(
+            VolumeId::for_name("a\u{1}b"),
+            Err(NameError::Control { .. })
+        ));
+        assert!(VolumeId::for_name("a\tb").is_ok());
     }
 }

@@ -81,6 +81,13 @@ impl Native {
     }
 }
 
+/// The engine's files of the disks are closed before the disks go.
+impl Drop for Native {
+    fn drop(&mut self) {
+        self.engine.shutdown();
+    }
+}
+
 /// This machine. Without device-mapper it has none, and sees only the disks of
 /// `vg`, so that tests on one machine do not disturb each other.
 pub(crate) fn machine(vg: &LoopVg) -> Host {

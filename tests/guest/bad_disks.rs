@@ -167,6 +167,7 @@ fn ring_beyond_its_end() {
 fn a_vg_that_was_exported() {
     let _tidy = Tidy::new();
     let vg = two_disks();
+    vg.lvm.clean(&["lvchange", "-an", &vg.lv("old")]);
     vg.lvm.clean(&["vgexport", &vg.name]);
     refuses(&vg, &[Kind::FailedPrecondition], &UNUSABLE);
     vg.lvm.clean(&["vgimport", &vg.name]);

@@ -49,7 +49,7 @@ fn cases(vg: &str) -> Vec<Case> {
             r.name = "n".repeat(300)
         }),
         case("a control character", InvalidArgument, "name", &|r| {
-            r.name = "a\nb".into()
+            r.name = "a\u{1}b".into()
         }),
         case(
             "a negative size",

@@ -53,10 +53,10 @@ fn killed_while_creating() {
                 .any(|tag| tag.contains("incomplete")),
             "{decoded:?}"
         );
-        assert_eq!(
-            lvm::dm_devices(&vg.name).len(),
-            1,
-            "its device and no other"
+        // A volume whose answer alone got lost is activated when it is published.
+        assert!(
+            lvm::dm_devices(&vg.name).len() <= 1,
+            "a device that is not its own"
         );
         driver
             .csi()

@@ -13,6 +13,7 @@ use nix::unistd::Pid;
 use std::os::fd::AsFd as _;
 
 use crate::csi::Csi;
+use crate::csi::v1::ProbeRequest;
 use crate::host;
 
 /// How long the driver may take until it serves. Emulated guests are slow.
@@ -108,6 +109,9 @@ impl Driver {
             let _ = poll(&mut fds, PollTimeout::from(100_u8));
             let _ = inotify.read_events();
         }
+        // It listens before it has cleared away what an earlier run left, and
+        // answers after that.
+        let _ = self.csi().probe(ProbeRequest {}).unwrap_or_else(|e| panic!("Probe: {e}"));
     }
 
     /// The socket.

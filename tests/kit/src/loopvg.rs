@@ -3,6 +3,7 @@
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use lvcsi_sys::DevNo;
 use lvcsi_sys::loopdev::{LoopDevice, LoopOptions};
@@ -47,6 +48,12 @@ impl Disk {
     #[must_use]
     pub fn path(&self) -> &Path {
         self.device.path()
+    }
+
+    /// Gives the device up; the kernel detaches it when the last opener lets
+    /// go, and then the returned path vanishes.
+    fn detach(self) -> PathBuf {
+        PathBuf::from(format!("/sys/dev/block/{}/loop", self.devno()))
     }
 
     /// The device's number.
@@ -256,6 +263,12 @@ impl Drop for LoopVg {
             let _ = run("dmsetup", &["remove", "--retry", "--force", &name]);
         }
         let _ = std::fs::remove_dir(format!("/dev/{}", self.name));
+        let devices: Vec<_> = self.disks.drain(..).map(Disk::detach).collect();
+        // lvm2 must not see the disks of one test in the next.
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while devices.iter().any(|state| state.exists()) && Instant::now() < deadline {
+            std::thread::yield_now();
+        }
     }
 }
 
