@@ -231,10 +231,9 @@ impl Engine {
 
     /// Takes no new requests and returns when all that are queued have ended.
     pub fn shutdown(&self) {
+        // Dropping a worker waits for it. The lock is free meanwhile.
         let workers = self.workers().take();
-        for worker in workers.into_iter().flat_map(HashMap::into_values) {
-            worker.close();
-        }
+        drop(workers);
     }
 
     fn workers(&self) -> MutexGuard<'_, Option<HashMap<VgName, Worker>>> {

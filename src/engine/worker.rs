@@ -84,9 +84,12 @@ impl Worker {
                 Message::Close => oneshot::channel().0,
             })
     }
+}
 
-    /// Lets the worker end once its queue is empty, and waits for that.
-    pub(super) fn close(mut self) {
+/// Lets the worker end once its queue is empty, and waits for that: whoever
+/// drops an engine can rely on its devices being closed.
+impl Drop for Worker {
+    fn drop(&mut self) {
         // A worker that has ended already has nothing left to do.
         let _ = self.queue.send(Message::Close);
         if let Some(thread) = self.thread.take()

@@ -107,6 +107,9 @@ pub(crate) fn bench(profile: &str, args: &[OsString], json: Option<&Path>) -> Re
     let results = paths::guest_cache().join(format!("bench-{}", std::process::id()));
     let options = Options {
         timeout: Duration::from_secs(45 * 60),
+        // One for the VG, one for the floor.
+        disks: 2,
+        disk_size: 8 << 30,
         env: colour(vec![("CARGO_MANIFEST_DIR".into(), paths::root().into())]),
         results: Some(results.clone()),
         ..Options::default()

@@ -221,3 +221,17 @@ fn shutdown_ends_what_is_queued_and_takes_no_more() {
     let error = run(&engine, remove("late")).unwrap_err();
     assert!(matches!(error, EngineError::Closed { .. }));
 }
+
+#[test]
+fn an_engine_that_is_dropped_closes_its_devices() {
+    let sim = machine();
+    let host = sim.host();
+    let disk = host.block.discover().unwrap().0[0].devno;
+    let idle = sim.open_count(disk);
+    let engine = engine(host);
+    run(&engine, Request::Create(create("one", 8))).unwrap();
+    run(&engine, Request::Deactivate { name: lv("one") }).unwrap();
+    assert!(sim.open_count(disk) > idle);
+    drop(engine);
+    assert_eq!(sim.open_count(disk), idle);
+}

@@ -1,6 +1,7 @@
 //! VGs on loop devices, made by stock lvm2 and taken apart on drop.
 
 use std::fs::OpenOptions;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -12,11 +13,17 @@ use tempfile::TempDir;
 use crate::process::run;
 use crate::{decode, digest, host, lvm, lvm::Lvm};
 
-/// A sparse file attached to a loop device.
+/// A sparse file attached to a loop device, or a disk of the machine.
 #[derive(Debug)]
 pub struct Disk {
-    device: LoopDevice,
+    device: Device,
     file: PathBuf,
+}
+
+#[derive(Debug)]
+enum Device {
+    Loop(LoopDevice),
+    Whole(DevNo),
 }
 
 impl Disk {
@@ -41,13 +48,32 @@ impl Disk {
         };
         let device = LoopDevice::attach(&handle, options)
             .unwrap_or_else(|e| panic!("attach {} to a loop device: {e}", file.display()));
-        Self { device, file }
+        Self {
+            device: Device::Loop(device),
+            file,
+        }
+    }
+
+    /// A disk that the machine has, and whose content nobody needs.
+    ///
+    /// # Panics
+    /// If there is no such device.
+    #[must_use]
+    pub fn whole(path: &Path) -> Self {
+        let node = std::fs::metadata(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        Self {
+            device: Device::Whole(DevNo::from_rdev(node.rdev())),
+            file: path.to_owned(),
+        }
     }
 
     /// The device's node.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.device.path()
+        match &self.device {
+            Device::Loop(device) => device.path(),
+            Device::Whole(_) => &self.file,
+        }
     }
 
     /// Gives the device up; the kernel detaches it when the last opener lets
@@ -59,10 +85,13 @@ impl Disk {
     /// The device's number.
     #[must_use]
     pub fn devno(&self) -> DevNo {
-        self.device.devno()
+        match &self.device {
+            Device::Loop(device) => device.devno(),
+            Device::Whole(number) => *number,
+        }
     }
 
-    /// The file behind it.
+    /// The file behind it; of a disk of the machine, its node.
     #[must_use]
     pub fn file(&self) -> &Path {
         &self.file
@@ -141,20 +170,26 @@ impl LoopVg {
     /// If stock lvm2 or the kernel refuses.
     #[must_use]
     pub fn with(spec: &VgSpec) -> Self {
+        let dir = scratch_dir();
+        let new = |(index, size): (usize, &u64)| {
+            Disk::new(dir.path(), &format!("disk{index}"), *size, spec.block_size)
+        };
+        let disks = spec.disks.iter().enumerate().map(new).collect();
+        Self::on(dir, disks, spec)
+    }
+
+    /// Makes the VG on disks of the machine; sizes in `spec` do not count.
+    ///
+    /// # Panics
+    /// If stock lvm2 or the kernel refuses.
+    #[must_use]
+    pub fn on_whole(paths: &[&Path], spec: &VgSpec) -> Self {
+        let disks = paths.iter().map(|path| Disk::whole(path)).collect();
+        Self::on(scratch_dir(), disks, spec)
+    }
+
+    fn on(dir: TempDir, disks: Vec<Disk>, spec: &VgSpec) -> Self {
         let name = unique_name();
-        let dir = tempfile::Builder::new()
-            .prefix("lvcsi-")
-            .tempdir_in(host::scratch())
-            .expect("a folder for loop files");
-        let mut disks = Vec::new();
-        for (index, &size) in spec.disks.iter().enumerate() {
-            disks.push(Disk::new(
-                dir.path(),
-                &format!("disk{index}"),
-                size,
-                spec.block_size,
-            ));
-        }
         let paths: Vec<&Path> = disks.iter().map(Disk::path).collect();
         let lvm = Lvm::on(&paths);
         let names: Vec<&str> = paths
@@ -263,6 +298,11 @@ impl Drop for LoopVg {
             let _ = run("dmsetup", &["remove", "--retry", "--force", &name]);
         }
         let _ = std::fs::remove_dir(format!("/dev/{}", self.name));
+        for disk in &self.disks {
+            if let Device::Whole(_) = disk.device {
+                let _ = run("wipefs", &["-aqf".as_ref(), disk.path().as_os_str()]);
+            }
+        }
         let devices: Vec<_> = self.disks.drain(..).map(Disk::detach).collect();
         // lvm2 must not see the disks of one test in the next.
         let deadline = Instant::now() + Duration::from_secs(20);
@@ -276,6 +316,13 @@ impl Drop for LoopVg {
 #[must_use]
 pub fn dm_escape(name: &str) -> String {
     name.replace('-', "--")
+}
+
+fn scratch_dir() -> TempDir {
+    tempfile::Builder::new()
+        .prefix("lvcsi-")
+        .tempdir_in(host::scratch())
+        .expect("a folder for loop files")
 }
 
 fn unique_name() -> String {
