@@ -76,12 +76,7 @@ fn things() -> BTreeSet<String> {
     things
 }
 
-/// Waits until udev has nothing to do.
-pub(crate) fn settle() {
-    if host::has_udev() {
-        let _ = run("udevadm", &["settle", "--timeout=60"]).expect_success();
-    }
-}
+pub(crate) use lvcsi_kit::host::settle;
 
 /// lvm2 is content, the engine finds nothing wrong, and no extent is used
 /// twice.

@@ -63,3 +63,13 @@ pub fn binary(name: &str) -> PathBuf {
             )
         })
 }
+
+/// Waits until udev, where it runs, has nothing to do.
+///
+/// # Panics
+/// If it does not come to rest within a minute.
+pub fn settle() {
+    if has_udev() {
+        let _ = crate::run("udevadm", &["settle", "--timeout=60"]).expect_success();
+    }
+}
