@@ -3,6 +3,8 @@
 //!
 //! `--rounds N` (default 30), `--lvs 0,500` (LVs already in the VG),
 //! `--json FILE` (rows), `--check` (fail if a budget is exceeded).
+//! `LVCSI_DISKS=/dev/A,/dev/B` names two whole disks that are overwritten, one
+//! for the VG and one for the floor; without it, loop devices are used.
 //! Needs device-mapper and root: `cargo xtask bench` runs it in the guest.
 
 #![allow(
@@ -119,14 +121,19 @@ fn measure(lvs: usize, rounds: usize, report: &mut Report) {
     let mib = 4096 + 4 * lvs as u64;
     let spec = VgSpec::disks(1, mib).pvcreate(0, &["--metadatasize", "16m"]);
     // Real disks write zeros by a command of theirs, as NVMe does; a loop device
-    // on tmpfs does it page by page.
-    let (pv, floor_disk) = (Path::new("/dev/vda"), Path::new("/dev/vdb"));
-    let (vg, spare) = if pv.exists() && floor_disk.exists() {
-        (LoopVg::on_whole(&[pv], &spec), Disk::whole(floor_disk))
-    } else {
-        let vg = LoopVg::with(&spec);
-        let spare = Disk::new(vg.dir(), "floor", 1 << 30, 0);
-        (vg, spare)
+    // on tmpfs does it page by page. They are named by who knows that nobody
+    // needs what is on them.
+    let disks = std::env::var("LVCSI_DISKS").unwrap_or_default();
+    let (vg, spare) = match disks.split_once(',') {
+        Some((pv, spare)) => (
+            LoopVg::on_whole(&[Path::new(pv)], &spec),
+            Disk::whole(Path::new(spare)),
+        ),
+        None => {
+            let vg = LoopVg::with(&spec);
+            let spare = Disk::new(vg.dir(), "floor", 1 << 30, 0);
+            (vg, spare)
+        }
     };
     let floor = Floor::new(&spare, host::has_udev());
     // udev would have lvm2 activate what fills the VG, one LV after the other,

@@ -58,10 +58,10 @@ impl Report {
         self.rows.extend(rows);
         println!("\n{}", paint::bold(&format!("{lvs} LVs in the VG")));
         println!(
-            "{:<8} {:<6} {:>7} {:>10} {:>10}  ratio",
+            "{:<18} {:<6} {:>7} {:>10} {:>10}  ratio",
             "", "who", "rounds", "p50", "p99"
         );
-        for op in ["create", "extend", "remove"] {
+        for op in ["create", "create after lvm2", "extend", "remove"] {
             let ours = self.p50(op, "lvcsi", lvs);
             for row in self
                 .rows
@@ -77,7 +77,7 @@ impl Report {
                     _ => String::new(),
                 };
                 let line = format!(
-                    "{:<8} {:<6} {:>7} {p50:>10} {p99:>10}",
+                    "{:<18} {:<6} {:>7} {p50:>10} {p99:>10}",
                     op, row.who, row.rounds
                 );
                 println!("{line}  {}", paint::cyan(&ratio));

@@ -110,7 +110,10 @@ pub(crate) fn bench(profile: &str, args: &[OsString], json: Option<&Path>) -> Re
         // One for the VG, one for the floor.
         disks: 2,
         disk_size: 8 << 30,
-        env: colour(vec![("CARGO_MANIFEST_DIR".into(), paths::root().into())]),
+        env: colour(vec![
+            ("CARGO_MANIFEST_DIR".into(), paths::root().into()),
+            ("LVCSI_DISKS".into(), "/dev/vda,/dev/vdb".into()),
+        ]),
         results: Some(results.clone()),
         ..Options::default()
     };
