@@ -136,11 +136,6 @@ fn measure(lvs: usize, rounds: usize, report: &mut Report) {
         }
     };
     let floor = Floor::new(&spare, host::has_udev());
-    // udev would have lvm2 activate what fills the VG, one LV after the other,
-    // with the VG locked.
-    let _ = vg
-        .lvm
-        .clean(&["vgchange", "--setautoactivation", "n", &vg.name]);
     let native = Native::open(&vg.name);
     native.fill(lvs);
     assert_eq!(vg.decode().lvs.len(), lvs, "LVs in the VG");

@@ -111,7 +111,10 @@ impl Driver {
         }
         // It listens before it has cleared away what an earlier run left, and
         // answers after that.
-        let _ = self.csi().probe(ProbeRequest {}).unwrap_or_else(|e| panic!("Probe: {e}"));
+        let _ = self
+            .csi()
+            .probe(ProbeRequest {})
+            .unwrap_or_else(|e| panic!("Probe: {e}"));
     }
 
     /// The socket.

@@ -203,6 +203,10 @@ impl LoopVg {
         }
         let mut args = vec!["vgcreate", "-q", "-y", &name];
         args.extend(&names);
+        if host::has_udev() {
+            // Its rules would have lvm2 activate LVs behind the tests' back.
+            args.extend(["--setautoactivation", "n"]);
+        }
         args.extend(spec.vgcreate.iter().map(String::as_str));
         lvm.clean(&args);
         Self {

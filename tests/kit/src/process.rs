@@ -5,6 +5,8 @@ use std::fmt::{self, Write as _};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::host;
+
 /// A program that has ended.
 #[derive(Debug, Clone)]
 pub struct Ran {
@@ -54,8 +56,13 @@ pub fn run<S: AsRef<OsStr>>(program: &str, args: &[S]) -> Ran {
     for arg in args {
         let _ = write!(command, " {}", arg.as_ref().to_string_lossy());
     }
+    let mut child = Command::new(program);
+    if !host::has_udev() {
+        // Else libdevmapper leaves the nodes to a udev that is not there.
+        child.env("DM_DISABLE_UDEV", "1");
+    }
     let start = Instant::now();
-    let output = Command::new(program)
+    let output = child
         .args(args)
         .stdin(Stdio::null())
         .env("LC_ALL", "C")
