@@ -14,8 +14,11 @@ use crate::artifacts::{self, Executable};
 use crate::guest::{self, Options, Streams};
 use crate::paths;
 
-/// Integration tests that need a real kernel with device-mapper.
-const DEVICE_TESTS: &[&str] = &["dm", "guest"];
+/// Integration tests that need a real kernel with device-mapper, or more rights
+/// than a container has.
+const DEVICE_TESTS: &[&str] = &["dm", "fs", "guest"];
+/// The driver's own unit tests that need one.
+const DEVICE_UNIT_TESTS: &str = "host::linux::dm";
 
 const BINARIES: &[&str] = &["build", "--workspace", "--bins"];
 
@@ -23,8 +26,24 @@ const BINARIES: &[&str] = &["build", "--workspace", "--bins"];
 pub(crate) struct Programs {
     /// The driver.
     pub(crate) lvcsi: PathBuf,
-    /// Integration tests for a real kernel.
-    pub(crate) tests: Vec<PathBuf>,
+    /// Tests for a real kernel.
+    pub(crate) tests: Vec<DeviceTest>,
+}
+
+/// A test program, and which of its tests are wanted.
+pub(crate) struct DeviceTest {
+    /// The program.
+    pub(crate) path: PathBuf,
+    filter: Option<&'static str>,
+}
+
+impl DeviceTest {
+    /// One test at a time, because they share the kernel's devices.
+    pub(crate) fn args(&self) -> impl Iterator<Item = &'static str> {
+        ["--include-ignored", "--test-threads=1"]
+            .into_iter()
+            .chain(self.filter)
+    }
 }
 
 impl Programs {
@@ -32,7 +51,7 @@ impl Programs {
     pub(crate) fn build() -> Result<Self> {
         // The whole workspace each time: the features of shared dependencies then
         // agree between the levels, and nothing is compiled twice.
-        let mut args = vec!["test", "--workspace", "--no-run"];
+        let mut args = vec!["test", "--workspace", "--no-run", "--lib"];
         for test in DEVICE_TESTS {
             args.extend(["--test", test]);
         }
@@ -46,7 +65,7 @@ impl Programs {
 
     /// Each of them.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Path> {
-        let tests = self.tests.iter().map(PathBuf::as_path);
+        let tests = self.tests.iter().map(|test| test.path.as_path());
         std::iter::once(self.lvcsi.as_path()).chain(tests)
     }
 
@@ -58,22 +77,36 @@ impl Programs {
         ]
     }
 
-    /// A command that runs every test binary, one test at a time because they
-    /// share the kernel's devices, and fails if one of them failed.
+    /// A command that runs every test program and fails if one of them failed.
     pub(crate) fn device_tests(&self) -> Vec<OsString> {
-        let script = "status=0; for t in \"$@\"; do \
-                      \"$t\" --include-ignored --test-threads=1 || status=$?; done; exit $status";
-        let mut argv: Vec<OsString> = vec!["sh".into(), "-c".into(), script.into(), "sh".into()];
-        argv.extend(self.tests.iter().map(OsString::from));
+        let mut script = "status=0\n".to_owned();
+        let mut argv: Vec<OsString> = vec!["sh".into(), "-c".into()];
+        for (number, test) in (1..).zip(&self.tests) {
+            let args: Vec<_> = test.args().collect();
+            script.push_str(&format!(
+                "\"${{{number}}}\" {} || status=$?\n",
+                args.join(" ")
+            ));
+        }
+        script.push_str("exit $status");
+        argv.extend([script.into(), "sh".into()]);
+        argv.extend(self.tests.iter().map(|test| test.path.clone().into()));
         argv
     }
 }
 
-fn tests(built: &[Executable]) -> Result<Vec<PathBuf>> {
-    DEVICE_TESTS
-        .iter()
-        .map(|test| artifacts::find(built, "test", test))
-        .collect()
+fn tests(built: &[Executable]) -> Result<Vec<DeviceTest>> {
+    let unit = DeviceTest {
+        path: artifacts::find(built, "lib", "lvcsi")?,
+        filter: Some(DEVICE_UNIT_TESTS),
+    };
+    let integration = DEVICE_TESTS.iter().map(|test| {
+        Ok(DeviceTest {
+            path: artifacts::find(built, "test", test)?,
+            filter: None,
+        })
+    });
+    std::iter::once(Ok(unit)).chain(integration).collect()
 }
 
 /// Runs the demonstration in the guest; returns its status.

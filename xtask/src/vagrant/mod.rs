@@ -136,11 +136,13 @@ fn tests_in_vm(programs: &Programs) -> Result<Tally> {
     let mut counter = Counter::new();
     let mut worst = 0;
     for test in &programs.tests {
+        let args: Vec<_> = test.args().collect();
         let command = format!(
             "cd {CHECKOUT} && sudo LVCSI_BIN={PROGRAMS}/{} CARGO_MANIFEST_DIR={CHECKOUT} \
-             timeout {TEST_SECONDS} {CHECKOUT}/vagrant/in-vm.sh -- {PROGRAMS}/{} --include-ignored --test-threads=1",
+             timeout {TEST_SECONDS} {CHECKOUT}/vagrant/in-vm.sh -- {PROGRAMS}/{} {}",
             name(&programs.lvcsi)?,
-            name(test)?
+            name(&test.path)?,
+            args.join(" ")
         );
         let mut child = vagrant(&["ssh", "--no-tty", "-c", &command])
             .stdout(Stdio::piped())
