@@ -34,6 +34,9 @@ pub(crate) struct Programs {
 pub(crate) struct DeviceTest {
     /// The program.
     pub(crate) path: PathBuf,
+    /// Belongs to the loop-device level, which Vagrant runs; the rest looks at
+    /// the kernel alone, and QEMU has that with and without udev.
+    pub(crate) loop_level: bool,
     filter: Option<&'static str>,
 }
 
@@ -98,11 +101,13 @@ impl Programs {
 fn tests(built: &[Executable]) -> Result<Vec<DeviceTest>> {
     let unit = DeviceTest {
         path: artifacts::find(built, "lib", "lvcsi")?,
+        loop_level: false,
         filter: Some(DEVICE_UNIT_TESTS),
     };
     let integration = DEVICE_TESTS.iter().map(|test| {
         Ok(DeviceTest {
             path: artifacts::find(built, "test", test)?,
+            loop_level: *test != "fs",
             filter: None,
         })
     });
