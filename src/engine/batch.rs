@@ -198,7 +198,7 @@ impl Batch {
         execution: &mut Execution<'_>,
     ) -> Result<Planned, EngineError> {
         let planned = match task {
-            Task::Request(request) => prepare::plan(vg, request, &self.context())?,
+            Task::Request(request) => prepare::plan(vg, request, &Context::of(&self.host))?,
             Task::Finish(zero) => prepare::plan_finish(vg, zero)?,
             Task::Abandon(zero, _) => {
                 let request = Request::Remove {
@@ -206,7 +206,7 @@ impl Batch {
                     must_exist: false,
                     require_tag: lvm2::name::Tag::new(super::tags::INCOMPLETE).ok(),
                 };
-                prepare::plan(vg, &request, &self.context())?
+                prepare::plan(vg, &request, &Context::of(&self.host))?
             }
         };
         if !Arc::ptr_eq(&planned.vg, vg) {
@@ -307,7 +307,7 @@ impl Batch {
                 must_exist: false,
                 require_tag: None,
             };
-            match prepare::plan(&vg, &request, &self.context()) {
+            match prepare::plan(&vg, &request, &Context::of(&self.host)) {
                 Ok(planned) => vg = planned.vg,
                 Err(error) => {
                     tracing::error!(%error, "cannot take back an LV that did not come up")
@@ -316,16 +316,6 @@ impl Batch {
         }
         if let Err(error) = self.commit(&vg, current, &[], &[]) {
             tracing::error!(vg = %self.vg, %error, "LVs that did not come up stay behind");
-        }
-    }
-
-    fn context(&self) -> Context {
-        let mut random = [0; 32];
-        self.host.clock.random(&mut random);
-        Context {
-            id: LvId::from_random(random),
-            time: self.host.clock.unix_seconds(),
-            host: self.host.identity.hostname.clone(),
         }
     }
 

@@ -14,6 +14,7 @@ mod error;
 mod execute;
 mod hazard;
 mod loaded;
+mod planned;
 mod prepare;
 mod recover;
 mod registry;

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use lvm2::edit;
-use lvm2::id::LvId;
 use lvm2::name::{LvName, dm_uuid};
 use lvm2::units::{Bytes, Extents};
 
@@ -161,13 +160,7 @@ pub(super) fn find(
 
 /// What a request would do.
 pub(super) fn plan(host: &Host, loaded: &Loaded, request: &Request) -> Result<Plan, EngineError> {
-    let mut random = [0; 32];
-    host.clock.random(&mut random);
-    let context = Context {
-        id: LvId::from_random(random),
-        time: host.clock.unix_seconds(),
-        host: host.identity.hostname.clone(),
-    };
+    let context = Context::of(host);
     let old = &loaded.vg;
     let planned = prepare::plan(old, request, &context)?;
     let name = old.name().as_str();
