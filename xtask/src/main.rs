@@ -10,6 +10,7 @@ mod guest;
 mod levels;
 mod paths;
 mod programs;
+mod proof;
 mod run;
 mod size;
 mod tally;

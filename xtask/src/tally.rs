@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::proof::Proof;
+
 /// What one level came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
@@ -12,6 +14,8 @@ pub(crate) struct Tally {
     pub(crate) skipped: u64,
     /// Why tests were skipped, each reason once.
     pub(crate) reasons: BTreeSet<String>,
+    /// What the suites counted, by their own lines `proof: …`.
+    pub(crate) proofs: Vec<Proof>,
 }
 
 impl Tally {
@@ -30,6 +34,16 @@ impl Tally {
         self.failed += other.failed;
         self.skipped += other.skipped;
         self.reasons.extend(other.reasons);
+        for proof in other.proofs {
+            self.add_proof(proof);
+        }
+    }
+
+    fn add_proof(&mut self, proof: Proof) {
+        match self.proofs.iter_mut().find(|p| p.words == proof.words) {
+            Some(known) => known.add(&proof),
+            None => self.proofs.push(proof),
+        }
     }
 
     /// Takes the program's exit status into account: one that failed without
@@ -44,7 +58,9 @@ impl Tally {
 
     fn read_line(&mut self, line: &str) {
         let line = strip_ansi(line);
-        if let Some(rest) = line.strip_prefix("test result: ") {
+        if let Some(line) = line.strip_prefix("proof: ") {
+            self.add_proof(Proof::read(line));
+        } else if let Some(rest) = line.strip_prefix("test result: ") {
             self.passed += number_before(rest, " passed");
             self.failed += number_before(rest, " failed");
             self.skipped += number_before(rest, " ignored");
@@ -153,6 +169,17 @@ mod tests {
         );
         assert_eq!((tally.passed, tally.failed, tally.skipped), (16, 2, 1));
         assert!(tally.reasons.contains("needs device-mapper"));
+    }
+
+    #[test]
+    fn proofs_of_one_kind_add_up() {
+        let mut tally = read("proof: crash points: 10, lost: 0\nproof: crash points: 5, lost: 1");
+        tally.add(read("proof: power cuts: 3, lost: 0"));
+        let lines: Vec<String> = tally.proofs.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            lines,
+            ["crash points: 15, lost: 1", "power cuts: 3, lost: 0"]
+        );
     }
 
     #[test]

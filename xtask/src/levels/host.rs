@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
+use super::Length;
 use crate::artifacts::{cargo, test_targets};
 use crate::tally::{Counter, Tally};
 use crate::{run, tools};
@@ -11,11 +12,11 @@ use crate::{run, tools};
 /// Integration tests that are levels of their own.
 const OWN_LEVEL: &[&str] = &["oracle", "guest"];
 
-pub(super) fn fmt() -> Result<Tally> {
+pub(super) fn fmt(_: Length) -> Result<Tally> {
     one(cargo().args(["fmt", "--all", "--check"]))
 }
 
-pub(super) fn clippy() -> Result<Tally> {
+pub(super) fn clippy(_: Length) -> Result<Tally> {
     one(cargo().args([
         "clippy",
         "--workspace",
@@ -27,7 +28,7 @@ pub(super) fn clippy() -> Result<Tally> {
     ]))
 }
 
-pub(super) fn deny() -> Result<Tally> {
+pub(super) fn deny(_: Length) -> Result<Tally> {
     let deny = tools::cargo_deny()?;
     let mut command = Command::new(deny);
     command.current_dir(crate::paths::root()).args([
@@ -40,8 +41,8 @@ pub(super) fn deny() -> Result<Tally> {
     one(&mut command)
 }
 
-pub(super) fn unit() -> Result<Tally> {
-    let mut tally = counted(cargo().args([
+pub(super) fn unit(length: Length) -> Result<Tally> {
+    let mut tally = counted(cargo().envs(length.env()).args([
         "test",
         "--workspace",
         "--lib",
@@ -51,7 +52,9 @@ pub(super) fn unit() -> Result<Tally> {
     ]))?;
     for package in ["lvm2", "lvcsi", "lvcsi-kit"] {
         let mut command = cargo();
-        command.args(["test", "--no-fail-fast", "--locked", "-p", package]);
+        command
+            .envs(length.env())
+            .args(["test", "--no-fail-fast", "--locked", "-p", package]);
         let targets = test_targets(package)?;
         let targets: Vec<_> = targets
             .iter()
@@ -77,8 +80,8 @@ pub(super) fn unit() -> Result<Tally> {
     Ok(tally)
 }
 
-pub(super) fn oracle() -> Result<Tally> {
-    counted(cargo().args([
+pub(super) fn oracle(length: Length) -> Result<Tally> {
+    counted(cargo().envs(length.env()).args([
         "test",
         "-p",
         "lvcsi",

@@ -16,7 +16,26 @@ struct Level {
     name: &'static str,
     what: &'static str,
     groups: &'static [Group],
-    run: fn() -> Result<Tally>,
+    run: fn(Length) -> Result<Tally>,
+}
+
+/// How long the suites that can go on for ever shall take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// What a change has to pass.
+    Short,
+    /// What a night has time for.
+    Nightly,
+}
+
+impl Length {
+    /// The variable by which test programs know it.
+    pub(crate) fn env(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Short => None,
+            Self::Nightly => Some(("LVCSI_NIGHTLY", "1")),
+        }
+    }
 }
 
 /// In the order in which a person wants to hear of a failure.
@@ -85,21 +104,23 @@ const LEVELS: &[Level] = &[
         name: "vagrant",
         what: "the guest tests on loop devices in a Vagrant VM",
         groups: &[Group::Build, Group::Guest, Group::Vagrant],
-        run: crate::vagrant::test,
+        run: |_| crate::vagrant::test(),
     },
 ];
 
 const HELP: &str = "\
 Runs the levels of the tests: all of them, or those named, in the table's order.
 
-Usage: cargo xtask test [LEVEL...]
+Usage: cargo xtask test [--nightly] [LEVEL...]
 
 Options:
+  --nightly   the long versions: more crashes, power cuts, storms and inputs
   --list      show the levels
   -h, --help  show this
 
-Ends with a table and the line `N passed, N failed, N skipped`; the status is 0
-only if nothing failed. A level that cannot run has failed.
+Ends with a table and the line `N passed, N failed, N skipped`, and if one level
+was asked for, with what that counted; the status is 0 only if nothing failed. A
+level that cannot run has failed.
 ";
 
 /// What came out of one level.
@@ -112,6 +133,7 @@ struct Outcome {
 /// Runs the subcommand; returns the exit status.
 pub(crate) fn command(mut parser: lexopt::Parser) -> Result<i32> {
     let mut names: Vec<String> = Vec::new();
+    let mut length = Length::Short;
     while let Some(arg) = parser.next()? {
         match arg {
             Long("list") => {
@@ -120,6 +142,7 @@ pub(crate) fn command(mut parser: lexopt::Parser) -> Result<i32> {
                 }
                 return Ok(0);
             }
+            Long("nightly") => length = Length::Nightly,
             Short('h') | Long("help") => {
                 print!("{HELP}");
                 return Ok(0);
@@ -132,7 +155,7 @@ pub(crate) fn command(mut parser: lexopt::Parser) -> Result<i32> {
     let mut groups: Vec<Group> = Vec::new();
     groups.extend(levels.iter().flat_map(|level| level.groups));
     apt::ensure(&groups)?;
-    let outcomes: Vec<Outcome> = levels.iter().map(|level| run(level)).collect();
+    let outcomes: Vec<Outcome> = levels.iter().map(|level| run(level, length)).collect();
     Ok(report(&outcomes))
 }
 
@@ -148,10 +171,10 @@ fn select(names: &[String]) -> Result<Vec<&'static Level>> {
         .collect())
 }
 
-fn run(level: &Level) -> Outcome {
+fn run(level: &Level, length: Length) -> Outcome {
     println!("\n=== {}: {}", level.name, level.what);
     let started = Instant::now();
-    let tally = (level.run)().unwrap_or_else(|error| {
+    let tally = (level.run)(length).unwrap_or_else(|error| {
         println!("error: level {}: {error:#}", level.name);
         Tally::one(false)
     });
@@ -188,10 +211,17 @@ fn report(outcomes: &[Outcome]) -> i32 {
         );
         total.add(tally.clone());
     }
+    let proofs = || total.proofs.iter().for_each(|proof| println!("{proof}"));
+    if outcomes.len() > 1 {
+        proofs();
+    }
     println!(
         "{} passed, {} failed, {} skipped",
         total.passed, total.failed, total.skipped
     );
+    if outcomes.len() == 1 {
+        proofs();
+    }
     i32::from(total.failed != 0)
 }
 

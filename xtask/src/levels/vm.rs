@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+use super::Length;
 use crate::guest::{self, Options, Streams};
 use crate::programs::{self, Programs};
 use crate::tally::{Counter, Tally};
@@ -13,17 +14,18 @@ use crate::tools;
 /// In seconds.
 const MINUTE: u64 = 60;
 
-pub(super) fn guest() -> Result<Tally> {
-    device_tests(true)
+pub(super) fn guest(length: Length) -> Result<Tally> {
+    device_tests(true, length)
 }
 
-pub(super) fn guest_without_udev() -> Result<Tally> {
-    device_tests(false)
+pub(super) fn guest_without_udev(length: Length) -> Result<Tally> {
+    device_tests(false, length)
 }
 
-fn device_tests(udev: bool) -> Result<Tally> {
+fn device_tests(udev: bool, length: Length) -> Result<Tally> {
     let programs = Programs::build()?;
     let mut env = programs.env();
+    env.extend(length.env().map(|(key, value)| (key.into(), value.into())));
     if udev {
         // The tests that take long at their full length, once is enough.
         env.push(("LVCSI_FULL".into(), "1".into()));
@@ -38,7 +40,7 @@ fn device_tests(udev: bool) -> Result<Tally> {
     Ok(tally.with_status(status))
 }
 
-pub(super) fn sanity() -> Result<Tally> {
+pub(super) fn sanity(_: Length) -> Result<Tally> {
     let sanity = tools::csi_sanity()?;
     let programs = Programs::build()?;
     let mut env = programs.env();
@@ -53,7 +55,7 @@ pub(super) fn sanity() -> Result<Tally> {
     Ok(tally.with_status(status))
 }
 
-pub(super) fn bench_budget() -> Result<Tally> {
+pub(super) fn bench_budget(_: Length) -> Result<Tally> {
     let args = ["--rounds", "11", "--lvs", "0,500", "--check"].map(OsString::from);
     // What the other levels built, and slower than a release: if this keeps the
     // budgets, a release does.
@@ -61,7 +63,7 @@ pub(super) fn bench_budget() -> Result<Tally> {
     Ok(Tally::one(status == 0))
 }
 
-pub(super) fn demo() -> Result<Tally> {
+pub(super) fn demo(_: Length) -> Result<Tally> {
     Ok(Tally::one(programs::demo()? == 0))
 }
 
