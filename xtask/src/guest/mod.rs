@@ -120,6 +120,12 @@ pub(crate) fn run(options: &Options, argv: &[OsString], streams: Streams) -> Res
     }
 }
 
+/// Makes what every guest needs, which guests that start at the same time would
+/// make twice.
+pub(crate) fn prepare() -> Result<()> {
+    kvm_works().map(|_| ())
+}
+
 /// Whether KVM truly works here.
 pub(crate) fn kvm_works() -> Result<bool> {
     let kernel = kernel::prepare().context("cannot prepare the guest's kernel")?;

@@ -1,14 +1,17 @@
 //! `cargo xtask test`: the levels of the tests, run one after the other.
 
 mod host;
+mod lanes;
 mod vm;
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use lexopt::prelude::*;
 
 use crate::apt::{self, Group};
+use crate::guest;
 use crate::tally::Tally;
 
 /// One row of the table.
@@ -16,7 +19,17 @@ struct Level {
     name: &'static str,
     what: &'static str,
     groups: &'static [Group],
+    lane: Lane,
     run: fn(Length) -> Result<Tally>,
+}
+
+/// Whether a level can share the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lane {
+    /// Uses every CPU, or measures.
+    Alone,
+    /// Runs beside its neighbours of the table that can, too.
+    Beside,
 }
 
 /// How long the suites that can go on for ever shall take.
@@ -44,67 +57,78 @@ const LEVELS: &[Level] = &[
         name: "fmt",
         what: "formatting of the whole workspace",
         groups: &[],
+        lane: Lane::Alone,
         run: host::fmt,
     },
     Level {
         name: "clippy",
         what: "lints of all targets, warnings are errors",
         groups: &[Group::Build],
+        lane: Lane::Alone,
         run: host::clippy,
     },
     Level {
         name: "deny",
         what: "banned crates, licences and sources of dependencies",
         groups: &[Group::Deny],
+        lane: Lane::Alone,
         run: host::deny,
     },
     Level {
         name: "unit",
         what: "unit, property and documentation tests; no device-mapper",
         groups: &[Group::Build, Group::Oracle],
+        lane: Lane::Alone,
         run: host::unit,
     },
     Level {
         name: "oracle",
         what: "lvm2 reads what we write and the reverse, on loop files of this host (root)",
         groups: &[Group::Build, Group::Oracle],
+        lane: Lane::Alone,
         run: host::oracle,
     },
     Level {
         name: "guest",
         what: "real kernel, device-mapper and udev, in QEMU",
         groups: &[Group::Build, Group::Guest],
+        lane: Lane::Beside,
         run: vm::guest,
+    },
+    Level {
+        name: "vagrant",
+        what: "the guest tests on loop devices in a Vagrant VM",
+        groups: &[Group::Build, Group::Guest, Group::Vagrant],
+        lane: Lane::Beside,
+        run: |_| crate::vagrant::test(),
     },
     Level {
         name: "guest-noudev",
         what: "the same without a udev daemon",
         groups: &[Group::Build, Group::Guest],
+        lane: Lane::Beside,
         run: vm::guest_without_udev,
     },
     Level {
         name: "sanity",
         what: "the upstream csi-sanity against standalone mode in the guest, mount and block",
         groups: &[Group::Build, Group::Guest],
+        lane: Lane::Beside,
         run: vm::sanity,
-    },
-    Level {
-        name: "bench-budget",
-        what: "a short benchmark in the guest against the budgets",
-        groups: &[Group::Build, Group::Guest],
-        run: vm::bench_budget,
     },
     Level {
         name: "demo",
         what: "the demonstration in the guest ends well",
         groups: &[Group::Build, Group::Guest],
+        lane: Lane::Beside,
         run: vm::demo,
     },
     Level {
-        name: "vagrant",
-        what: "the guest tests on loop devices in a Vagrant VM",
-        groups: &[Group::Build, Group::Guest, Group::Vagrant],
-        run: |_| crate::vagrant::test(),
+        name: "bench-budget",
+        what: "a short benchmark in the guest against the budgets",
+        groups: &[Group::Build, Group::Guest],
+        lane: Lane::Alone,
+        run: vm::bench_budget,
     },
 ];
 
@@ -134,6 +158,7 @@ struct Outcome {
 pub(crate) fn command(mut parser: lexopt::Parser) -> Result<i32> {
     let mut names: Vec<String> = Vec::new();
     let mut length = Length::Short;
+    let mut tally_file = None;
     while let Some(arg) = parser.next()? {
         match arg {
             Long("list") => {
@@ -143,6 +168,8 @@ pub(crate) fn command(mut parser: lexopt::Parser) -> Result<i32> {
                 return Ok(0);
             }
             Long("nightly") => length = Length::Nightly,
+            // For the process that runs levels beside each other.
+            Long("tally") => tally_file = Some(PathBuf::from(parser.value()?)),
             Short('h') | Long("help") => {
                 print!("{HELP}");
                 return Ok(0);
@@ -155,8 +182,14 @@ pub(crate) fn command(mut parser: lexopt::Parser) -> Result<i32> {
     let mut groups: Vec<Group> = Vec::new();
     groups.extend(levels.iter().flat_map(|level| level.groups));
     apt::ensure(&groups)?;
-    let outcomes: Vec<Outcome> = levels.iter().map(|level| run(level, length)).collect();
-    Ok(report(&outcomes))
+    if let Some(file) = tally_file {
+        let [level] = levels[..] else {
+            bail!("--tally takes the counts of one level");
+        };
+        lanes::write(&file, &(level.run)(length)?)?;
+        return Ok(0);
+    }
+    Ok(report(&run_all(&levels, length)?))
 }
 
 fn select(names: &[String]) -> Result<Vec<&'static Level>> {
@@ -171,6 +204,22 @@ fn select(names: &[String]) -> Result<Vec<&'static Level>> {
         .collect())
 }
 
+/// Neighbours that can share the machine run beside each other.
+fn run_all(levels: &[&Level], length: Length) -> Result<Vec<Outcome>> {
+    let mut outcomes = Vec::new();
+    for group in levels.chunk_by(|a, b| a.lane == Lane::Beside && b.lane == Lane::Beside) {
+        match group {
+            [level] => outcomes.push(run(level, length)),
+            group => {
+                // Only one of them may make it.
+                guest::prepare()?;
+                outcomes.extend(lanes::run_beside(group, length));
+            }
+        }
+    }
+    Ok(outcomes)
+}
+
 fn run(level: &Level, length: Length) -> Outcome {
     println!("\n=== {}: {}", level.name, level.what);
     let started = Instant::now();
@@ -178,18 +227,7 @@ fn run(level: &Level, length: Length) -> Outcome {
         println!("error: level {}: {error:#}", level.name);
         Tally::one(false)
     });
-    let time = started.elapsed();
-    let verdict = if tally.failed == 0 {
-        "passed"
-    } else {
-        "FAILED"
-    };
-    println!("=== {}: {verdict} in {}", level.name, seconds(time));
-    Outcome {
-        name: level.name,
-        tally,
-        time,
-    }
+    Outcome::new(level, tally, started.elapsed())
 }
 
 /// Prints the table and the last line; returns the exit status.
