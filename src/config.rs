@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 use crate::csi::Endpoint;
+use crate::engine::EngineConfig;
 use crate::host::linux::{LinuxConfig, LinuxHost, UseUdev};
 use crate::host::{Host, HostResult};
 use crate::telemetry::LogFormat;
@@ -97,6 +99,53 @@ pub struct HostArgs {
     /// Whether udev makes the links in /dev
     #[arg(long, global = true, value_enum, default_value_t)]
     pub udev: Udev,
+    /// Time-outs.
+    #[command(flatten)]
+    pub timeouts: TimeoutArgs,
+}
+
+/// How long is waited for whom. What a time-out cuts short is the waiting
+/// only: a change that has begun goes on when the device answers, and keeps its
+/// VG's lock until then; callers are told what it waits for, and ask again.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(next_help_heading = "Time-outs")]
+pub struct TimeoutArgs {
+    /// Wait so long for a lock that lvm2 or another program holds
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = LOCK, value_parser = seconds())]
+    pub lock_timeout: u64,
+    /// Call a device or a file system hung when one call on it takes longer;
+    /// the call goes on, those who wait for it are told, and other VGs are
+    /// served
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = IO, value_parser = seconds())]
+    pub io_timeout: u64,
+    /// Leave out devices that do not answer so long while looking for PVs; they
+    /// are used when they answer again
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = PROBE, value_parser = seconds())]
+    pub probe_timeout: u64,
+}
+
+/// Default of `--lock-timeout`.
+const LOCK: u64 = 20;
+/// Default of `--io-timeout`.
+const IO: u64 = 10;
+/// Default of `--probe-timeout`.
+const PROBE: u64 = 5;
+
+fn seconds() -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(1..=86_400)
+}
+
+impl TimeoutArgs {
+    /// The engine's settings.
+    #[must_use]
+    pub fn engine(&self) -> EngineConfig {
+        EngineConfig {
+            lock_deadline: Duration::from_secs(self.lock_timeout),
+            io_timeout: Duration::from_secs(self.io_timeout),
+            probe_timeout: Duration::from_secs(self.probe_timeout),
+            ..EngineConfig::default()
+        }
+    }
 }
 
 impl HostArgs {
@@ -116,6 +165,7 @@ impl HostArgs {
                 Udev::Yes => UseUdev::Yes,
                 Udev::No => UseUdev::No,
             },
+            probe_timeout: Duration::from_secs(self.timeouts.probe_timeout),
             ..LinuxConfig::default()
         })
     }
@@ -145,6 +195,20 @@ pub struct StandaloneArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn default_timeouts_are_the_engine_s() {
+        let defaults = TimeoutArgs {
+            lock_timeout: LOCK,
+            io_timeout: IO,
+            probe_timeout: PROBE,
+        };
+        assert_eq!(defaults.engine(), EngineConfig::default());
+        assert_eq!(
+            LinuxConfig::default().probe_timeout,
+            defaults.engine().probe_timeout
+        );
+    }
 
     #[test]
     fn names_of_the_specifications_form() {

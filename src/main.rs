@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 use lvcsi::config::{HostArgs, StandaloneArgs};
 use lvcsi::engine::host_kind;
 use lvcsi::error::Kind;
+use lvcsi::host::linux::apart;
 use lvcsi::{cli, csi, telemetry};
 
 /// CSI driver and native LVM2 engine for local volumes
@@ -32,10 +33,18 @@ fn main() -> ExitCode {
     let Arguments { host, command } = Arguments::parse();
     match command {
         Command::Standalone(standalone) => serve(&host, &standalone),
-        Command::Tool(command) => match host.open() {
-            Ok(host) => cli::run(host, command),
-            Err(error) => failed(host_kind(&error), &error),
-        },
+        Command::Tool(command) => ExitCode::from(apart(|| tool(&host, command.clone()))),
+    }
+}
+
+/// Runs a command and returns its exit status.
+fn tool(host: &HostArgs, command: cli::Command) -> u8 {
+    match host.open() {
+        Ok(machine) => cli::run(machine, host.timeouts.engine(), command),
+        Err(error) => {
+            eprintln!("lvcsi: {error}");
+            host_kind(&error).exit_status()
+        }
     }
 }
 
@@ -43,12 +52,13 @@ fn serve(host: &HostArgs, arguments: &StandaloneArgs) -> ExitCode {
     if let Err(error) = telemetry::init(arguments.log_format, "info") {
         return failed(Kind::InvalidArgument, &error);
     }
-    let host = match host.open() {
-        Ok(host) => host,
+    let machine = match host.open() {
+        Ok(machine) => machine,
         Err(error) => return failed(host_kind(&error), &error),
     };
     match csi::standalone(
-        host,
+        machine,
+        host.timeouts.engine(),
         &arguments.endpoint,
         &arguments.name.0,
         &arguments.nodeid.0,

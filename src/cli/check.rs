@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::args::CheckArgs;
 use super::{CliError, Terminal, table, vg_name};
 use crate::engine::{CheckReport, Engine};
+use crate::error::Kind;
 
 #[derive(Serialize)]
 struct Findings {
@@ -54,8 +55,25 @@ pub(super) fn check(
             .collect::<Result<Vec<VgName>, _>>()?,
     };
     for name in names {
-        found.add(engine.check(&name)?);
-        found.add_refusal(&name, engine.vg(&name)?.refusal);
+        match engine
+            .check(&name)
+            .and_then(|report| Ok((report, engine.vg(&name)?)))
+        {
+            Ok((report, vg)) => {
+                found.add(report);
+                found.add_refusal(&name, vg.refusal);
+            }
+            // A device that hangs is a finding, and no reason to leave the
+            // other VGs unchecked.
+            Err(error) if error.kind() == Kind::DeadlineExceeded => {
+                found.findings.push(Finding {
+                    rule: "state".to_owned(),
+                    object: name.to_string(),
+                    detail: error.to_string(),
+                });
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
     table::print(args.output.output, &found, term.out, |out| {
         for finding in &found.findings {

@@ -20,7 +20,6 @@ mod units;
 mod tests;
 
 use std::io::{self, BufRead, IsTerminal, Write};
-use std::process::ExitCode;
 
 use lvm2::name::{LvName, VgName};
 
@@ -48,9 +47,10 @@ pub struct Terminal<'a> {
     pub interactive: bool,
 }
 
-/// Carries out a command on the process's own terminal.
+/// Carries out a command on the process's own terminal and returns its exit
+/// status.
 #[must_use]
-pub fn run(host: Host, command: Command) -> ExitCode {
+pub fn run(host: Host, config: EngineConfig, command: Command) -> u8 {
     let stdin = io::stdin();
     let mut term = Terminal {
         out: &mut io::stdout().lock(),
@@ -58,12 +58,12 @@ pub fn run(host: Host, command: Command) -> ExitCode {
         interactive: stdin.is_terminal(),
         input: &mut stdin.lock(),
     };
-    ExitCode::from(run_with(host, command, &mut term))
+    run_with(host, config, command, &mut term)
 }
 
 /// Carries out a command and returns its exit status.
-pub fn run_with(host: Host, command: Command, term: &mut Terminal<'_>) -> u8 {
-    let done = dispatch(host, command, term).and_then(|()| Ok(term.out.flush()?));
+pub fn run_with(host: Host, config: EngineConfig, command: Command, term: &mut Terminal<'_>) -> u8 {
+    let done = dispatch(host, config, command, term).and_then(|()| Ok(term.out.flush()?));
     match done {
         Ok(()) => 0,
         // The reader of a pipe has seen enough.
@@ -76,13 +76,23 @@ pub fn run_with(host: Host, command: Command, term: &mut Terminal<'_>) -> u8 {
     }
 }
 
-fn dispatch(host: Host, command: Command, term: &mut Terminal<'_>) -> Result<(), CliError> {
+fn dispatch(
+    host: Host,
+    config: EngineConfig,
+    command: Command,
+    term: &mut Terminal<'_>,
+) -> Result<(), CliError> {
     if let Command::Inspect(args) = &command {
         return inspect::inspect(&host, args, term);
     }
-    let engine = Engine::start(host, EngineConfig::default())?;
+    let engine = Engine::start(host, config)?;
     let done = on_engine(&engine, command, term);
-    engine.shutdown();
+    for (vg, obstacle) in engine.shutdown() {
+        writeln!(
+            term.err,
+            "lvcsi: warning: left behind in VG {vg}: {obstacle}; it goes on when the device answers"
+        )?;
+    }
     done
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio_util::task::TaskTracker;
 use tonic::{Response, Status};
@@ -10,8 +10,12 @@ use tonic::{Response, Status};
 use crate::engine::Engine;
 use crate::error::Kind;
 
-use super::inflight::InFlight;
+use super::inflight::{InFlight, Job};
 use super::status::CsiError;
+
+/// How often to look whether a job hangs: the kernel has no event for something
+/// that does not happen.
+const TICK: Duration = Duration::from_millis(250);
 
 /// The driver: its engine, its names, and the jobs under way.
 pub struct Driver {
@@ -52,15 +56,37 @@ impl Driver {
         })
     }
 
-    /// Waits until every job has ended. New ones can still be asked for: stop
-    /// serving first.
-    pub async fn drained(&self) {
+    /// Waits until every job has ended or hangs in a dead device, and returns
+    /// those that hang, each as a sentence. New ones can still be asked for:
+    /// stop serving first.
+    pub async fn drained(&self) -> Vec<String> {
         self.jobs.close();
-        self.jobs.wait().await;
+        while tokio::time::timeout(TICK, self.jobs.wait()).await.is_err() {
+            let left = self.in_flight.all();
+            let hanging: Vec<String> = left.iter().filter_map(|job| self.hangs(job)).collect();
+            if hanging.len() == left.len() && !hanging.is_empty() {
+                return hanging;
+            }
+        }
+        Vec::new()
+    }
+
+    /// What a job waits for, if it hangs in a dead device.
+    fn hangs(&self, job: &Job) -> Option<String> {
+        let pending = self.engine.overdue(job.thread()?)?;
+        let volume = &job.volume;
+        let cause = self.engine.cause(&pending);
+        let cause = cause.map_or_else(String::new, |cause| format!(" ({cause})"));
+        Some(format!(
+            "{} of volume {volume:?}: {pending}{cause}",
+            job.rpc
+        ))
     }
 
     /// Runs `work` for the call `rpc` about `volume` on a thread of its own.
-    /// The job goes on when the returned future is dropped.
+    /// The job goes on when the returned future is dropped, and when the job
+    /// hangs in a dead device: then the caller is told in which, the volume
+    /// stays the job's, and the job ends when the device answers.
     pub(super) async fn job<T, F>(
         self: &Arc<Self>,
         rpc: &'static str,
@@ -79,21 +105,25 @@ impl Driver {
             Exclusive::Volume => Some(volume.to_owned()),
             Exclusive::Path => Some(format!("{rpc} {volume}")),
         };
-        let guard = match key.map(|key| self.in_flight.enter(&key)) {
-            None => None,
-            Some(Some(guard)) => Some(guard),
-            Some(None) => {
+        let job = Job::new(rpc, volume);
+        let guard = match self.in_flight.enter(&job, key.as_deref()) {
+            Ok(guard) => guard,
+            Err(other) => {
+                let waits = self.hangs(&other);
                 let error = CsiError::InFlight {
                     volume: volume.to_owned(),
+                    job: waits.unwrap_or_else(|| other.to_string()),
                 };
                 span.in_scope(|| tracing::info!(%error, "refused"));
                 return Err(error.into());
             }
         };
         let driver = Arc::clone(self);
-        let job = self.jobs.spawn_blocking(move || {
+        let (running, inside) = (Arc::clone(&job), span.clone());
+        let mut ends = self.jobs.spawn_blocking(move || {
             let _volume_is_ours = guard;
-            let _entered = span.entered();
+            let _entered = inside.entered();
+            running.starts();
             let begun = Instant::now();
             let result = work(&driver);
             let took = begun.elapsed();
@@ -106,7 +136,20 @@ impl Driver {
             }
             result
         });
-        match job.await {
+        let ended = loop {
+            match tokio::time::timeout(TICK, &mut ends).await {
+                Ok(ended) => break ended,
+                Err(_) => {
+                    let Some(waits) = self.hangs(&job) else {
+                        continue;
+                    };
+                    let error = CsiError::Hangs { job: waits };
+                    span.in_scope(|| tracing::warn!(%error, "not waited for"));
+                    return Err(error.into());
+                }
+            }
+        };
+        match ended {
             Ok(result) => result.map(Response::new).map_err(Status::from),
             Err(stopped) => Err(Status::internal(format!(
                 "{rpc} of volume {volume:?} ended early ({stopped}); this is a fault of the driver"

@@ -73,9 +73,12 @@ impl Identity for IdentityService {
                 tracing::error!(%stopped, "not ready: looking for VGs ended early");
                 false
             }
+            // A device that hangs is no reason to restart the driver, which
+            // could do nothing about it: the VGs that are known are served.
             Err(_) => {
-                tracing::error!("not ready: looking for VGs took longer than {PROBE:?}");
-                false
+                let ready = self.0.engine.has_looked();
+                tracing::warn!(ready, "looking for VGs takes longer than {PROBE:?}");
+                ready
             }
         };
         Ok(Response::new(ProbeResponse { ready: Some(ready) }))

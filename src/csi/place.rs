@@ -6,6 +6,7 @@ use lvm2::name::{LvName, VgName, check_pair};
 use lvm2::units::{Bytes, ExtentSize, Extents, format_size};
 
 use crate::engine::{Engine, EngineError, VgOutline};
+use crate::error::Kind;
 
 use super::params::{Scheduler, VgMatch};
 
@@ -55,6 +56,8 @@ pub(super) struct Found {
     pub(super) candidates: Vec<Candidate>,
     /// Those that match but cannot be used, each with the reason.
     pub(super) unusable: Vec<String>,
+    /// One of them may be usable later: a device of it does not answer.
+    pub(super) silent: Option<EngineError>,
     /// Every VG of the node.
     pub(super) all: Vec<VgName>,
 }
@@ -78,11 +81,25 @@ pub(super) fn find(
     {
         match engine.outline(name) {
             Ok(outline) => match obstacle(&outline, lv) {
-                Some(reason) => found.unusable.push(reason),
+                Some(reason) => {
+                    let silence = outline.hazards.iter().find(|hazard| hazard.is_silence());
+                    found.silent = found.silent.or_else(|| {
+                        Some(EngineError::Hazard {
+                            vg: name.clone(),
+                            hazard: silence?.clone(),
+                        })
+                    });
+                    found.unusable.push(reason);
+                }
                 None => found.candidates.push(Candidate::of(&outline)),
             },
             // One broken VG must not stop volumes in the others.
-            Err(error) => found.unusable.push(error.to_string()),
+            Err(error) => {
+                found.unusable.push(error.to_string());
+                if error.kind() == Kind::DeadlineExceeded {
+                    found.silent = Some(error);
+                }
+            }
         }
     }
     order(&mut found.candidates, scheduler);

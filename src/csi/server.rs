@@ -27,8 +27,12 @@ use super::proto::node_server::NodeServer;
 use super::socket::{Socket, SocketError};
 
 /// How long calls and jobs under way may take once the driver was asked to
-/// stop. Kubernetes kills after 30 s by default.
-const DRAIN: Duration = Duration::from_secs(30);
+/// stop; those that hang in a dead device are not waited for that long.
+/// Kubernetes kills after 30 s by default.
+const DRAIN: Duration = Duration::from_secs(25);
+/// Threads for jobs. One that hangs in a dead device keeps its thread: there
+/// must be more than volumes on one disk.
+const THREADS: usize = 8192;
 
 /// Why serving failed.
 #[derive(Debug, thiserror::Error)]
@@ -95,10 +99,15 @@ pub async fn serve(
         () = late => tracing::warn!("calls still under way after {DRAIN:?} are cut off"),
     }
     // Jobs whose callers have gone are not among the server's calls.
-    if tokio::time::timeout(DRAIN, driver.drained()).await.is_err() {
-        tracing::warn!(
+    match tokio::time::timeout(DRAIN, driver.drained()).await {
+        Ok(hanging) => {
+            for job in hanging {
+                tracing::warn!(job, "left behind: it ends when the device answers");
+            }
+        }
+        Err(_) => tracing::warn!(
             "jobs still under way after {DRAIN:?} are left; they are repaired at the next start"
-        );
+        ),
     }
     Ok(())
 }
@@ -110,14 +119,16 @@ pub async fn serve(
 /// When the socket is taken or anything needed does not start.
 pub fn standalone(
     host: Host,
+    config: EngineConfig,
     endpoint: &Endpoint,
     name: &str,
     node_id: &str,
 ) -> Result<(), ServeError> {
     let (socket, listener) = Socket::bind(endpoint.path())?;
-    let engine = Engine::start(host, EngineConfig::default())?;
+    let engine = Engine::start(host, config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .max_blocking_threads(THREADS)
         .build()?;
     let ended = runtime.block_on(async {
         let stop = signals()?;

@@ -102,10 +102,28 @@ pub enum CsiError {
         volume: String,
     },
     /// Another operation works on the volume.
-    #[error("volume {volume}: an earlier call is still being worked on; repeat later")]
+    #[error("volume {volume}: an earlier call is still being worked on ({job}); repeat later")]
     InFlight {
         /// Its id.
         volume: String,
+        /// The earlier call, and what it waits for.
+        job: String,
+    },
+    /// The call hangs in a dead device. It goes on when the device does.
+    #[error("{job}; it goes on when that answers: repeat the call")]
+    Hangs {
+        /// The call, its volume and what it waits for.
+        job: String,
+    },
+    /// A volume was not found, but not every device could be looked at.
+    #[error(
+        "volume {volume} was not found, but {devices} did not answer and may carry it; repeat later"
+    )]
+    Unseen {
+        /// Its id.
+        volume: String,
+        /// The devices.
+        devices: String,
     },
     /// The name is taken by another volume.
     #[error("volume {volume} exists and differs: {difference}")]
@@ -302,6 +320,7 @@ impl CsiError {
             Self::Size(SizeError::NoMultiple { .. }) | Self::Shrink { .. } => Kind::OutOfRange,
             Self::Size(_) => Kind::InvalidArgument,
             Self::Token { .. } | Self::InFlight { .. } | Self::Incomplete { .. } => Kind::Aborted,
+            Self::Hangs { .. } | Self::Unseen { .. } => Kind::DeadlineExceeded,
             Self::NoVolume { .. } | Self::NotPublished { .. } => Kind::NotFound,
             Self::Differs { .. } | Self::Occupied { .. } => Kind::AlreadyExists,
             Self::NoSpace { .. } | Self::NoVg { .. } | Self::WrongNode { .. } => {
@@ -375,7 +394,19 @@ mod tests {
                 Code::InvalidArgument,
             ),
             (CsiError::Token { token: "x".into() }, Code::Aborted),
-            (CsiError::InFlight { volume: volume() }, Code::Aborted),
+            (
+                CsiError::InFlight {
+                    volume: volume(),
+                    job: "DeleteVolume".to_owned(),
+                },
+                Code::Aborted,
+            ),
+            (
+                CsiError::Hangs {
+                    job: "DeleteVolume".to_owned(),
+                },
+                Code::DeadlineExceeded,
+            ),
             (CsiError::NoVolume { volume: volume() }, Code::NotFound),
             (
                 CsiError::Differs {

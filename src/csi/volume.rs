@@ -32,6 +32,15 @@ impl Driver {
         choose(id, self.engine.find(&name).of_volume(id)?)
     }
 
+    /// The volume with this id as it was last seen, complete or not, without
+    /// asking any PV.
+    pub(super) fn find_last_known(&self, id: &str) -> Result<Option<LvState>, CsiError> {
+        let Ok(name) = LvName::new(id) else {
+            return Ok(None);
+        };
+        choose(id, self.engine.find_known(&name).of_volume(id)?)
+    }
+
     /// The complete volume with this id.
     pub(super) fn volume(&self, id: &str) -> Result<LvState, CsiError> {
         self.find_volume(id)?.ok_or_else(|| CsiError::NoVolume {

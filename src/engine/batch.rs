@@ -8,12 +8,13 @@ use lvm2::id::LvId;
 use lvm2::model::Vg;
 use lvm2::name::{LvName, VgName};
 
+use super::activity::Activity;
 use super::area::PvDevice;
 use super::commit::{self, Committed};
 use super::error::EngineError;
 use super::execute::Execution;
 use super::loaded::Loaded;
-use super::prepare::{self, Context, Finish, Planned, Zero};
+use super::prepare::{self, Context, Planned, Zero};
 use super::registry::Registry;
 use super::request::{EngineConfig, Request};
 use super::state::LvState;
@@ -36,12 +37,8 @@ impl Task {
     /// The LVs that the task is about.
     pub(super) fn names(&self) -> Vec<&LvName> {
         match self {
-            Self::Request(Request::Rename { name, to }) => vec![name, to],
-            Self::Request(request) => vec![request.lv()],
-            Self::Finish(zero) | Self::Abandon(zero, _) => match &zero.then {
-                Finish::Append { to } => vec![&zero.lv, to],
-                Finish::Reveal { .. } => vec![&zero.lv],
-            },
+            Self::Request(request) => request.names(),
+            Self::Finish(zero) | Self::Abandon(zero, _) => zero.names(),
         }
     }
 
@@ -78,6 +75,7 @@ pub(super) struct Batch {
     pub(super) vg: VgName,
     pub(super) config: EngineConfig,
     pub(super) registry: Arc<Registry>,
+    pub(super) activity: Arc<Activity>,
 }
 
 /// A job whose plan stands and whose steps before the commit are done.
@@ -118,6 +116,7 @@ impl Batch {
                 return answer_all(jobs, &error);
             }
         };
+        let held = self.activity.locked();
         let mut done = Done::default();
         let answers = match self.registry.load(&self.vg) {
             Ok(loaded) => self.locked(jobs, &loaded, &mut done),
@@ -127,9 +126,9 @@ impl Batch {
                 .collect(),
         };
         drop(guard);
+        drop(held);
         for (reply, answer) in answers {
-            // A caller that gave up asks again; its job is done all the same.
-            let _ = reply.send(answer);
+            reply.send(answer);
         }
         done
     }
@@ -389,8 +388,7 @@ fn answer(task: Task, state: LvState) -> Result<LvState, EngineError> {
 
 fn answer_all(jobs: Vec<Job>, error: &EngineError) -> Done {
     for job in jobs {
-        // As above: a caller that went away needs no answer.
-        let _ = job.reply.send(Err(error.clone()));
+        job.reply.send(Err(error.clone()));
     }
     Done::default()
 }

@@ -1,14 +1,15 @@
 //! Errors of the engine. They can be copied, for a failed commit answers
 //! every request that shared it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use lvm2::check::Refusal;
 use lvm2::edit::EditError;
 use lvm2::name::{LvName, VgName};
 use lvm2::units::Bytes;
 
+use super::activity::Obstacle;
 use super::hazard::Hazard;
 use crate::error::Kind;
 use crate::host::HostError;
@@ -157,13 +158,24 @@ pub enum EngineError {
         /// Why.
         source: Arc<HostError>,
     },
-    /// Nobody answered in time; the job goes on.
-    #[error("{object}: no result within {after:?}; the operation goes on, ask again")]
-    StillRunning {
-        /// `vg/lv`.
+    /// A device does not answer. What was begun goes on when it does.
+    #[error("{object}: {obstacle}; it goes on when the device answers: ask again")]
+    Stuck {
+        /// `vg/lv`, or what was looked at.
         object: String,
-        /// How long was waited.
-        after: Duration,
+        /// Who waits for what.
+        obstacle: Arc<Obstacle>,
+    },
+    /// Devices that did not answer may carry what was not found.
+    #[error(
+        "{object} was not found, but {} did not answer and may carry it: ask again",
+        list(.devices)
+    )]
+    Unseen {
+        /// What was looked for.
+        object: String,
+        /// The devices.
+        devices: Vec<PathBuf>,
     },
     /// The engine is shutting down.
     #[error("{object}: the driver is shutting down")]
@@ -180,6 +192,7 @@ impl EngineError {
         match self {
             Self::NoSuchVg { .. } | Self::NoSuchLv { .. } => Kind::NotFound,
             Self::Exists { .. } => Kind::AlreadyExists,
+            Self::Hazard { hazard, .. } if hazard.is_silence() => Kind::DeadlineExceeded,
             Self::Refused { .. }
             | Self::AmbiguousVg { .. }
             | Self::NotOurs { .. }
@@ -189,12 +202,20 @@ impl EngineError {
             Self::Edit { source, .. } => edit_kind(source),
             Self::BadSize { .. } => Kind::InvalidArgument,
             Self::MetadataFull { .. } => Kind::ResourceExhausted,
-            Self::StillRunning { .. } => Kind::DeadlineExceeded,
+            Self::Stuck { .. } | Self::Unseen { .. } => Kind::DeadlineExceeded,
             Self::Closed { .. } | Self::Incomplete { .. } => Kind::Aborted,
             Self::Host { source, .. } => host_kind(source),
             Self::Metadata { .. } | Self::Commit { .. } => Kind::Internal,
         }
     }
+}
+
+fn list(devices: &[PathBuf]) -> String {
+    let names: Vec<String> = devices
+        .iter()
+        .map(|device| device.display().to_string())
+        .collect();
+    names.join(", ")
 }
 
 /// What a caller may conclude from a host error.

@@ -12,6 +12,15 @@ pub enum Hazard {
     /// PVs that the metadata lists were not found.
     #[error("PV {} is missing: bring the device back, or drop it with `vgreduce --removemissing`", list_ids(.0))]
     MissingPv(Vec<PvId>),
+    /// The device of a PV does not answer: it was seen before, and is used
+    /// again once it answers.
+    #[error("PV device {}: {reason}; it is used again when it answers", .path.display())]
+    Silent {
+        /// The device.
+        path: PathBuf,
+        /// What it does instead of answering.
+        reason: String,
+    },
     /// One PV on several devices.
     #[error("PV {id} appears on {}: remove the copies or exclude them in lvm.conf", list_paths(.paths))]
     DuplicatePv {
@@ -43,6 +52,14 @@ pub enum Hazard {
     /// No area to write to.
     #[error("no metadata area of the VG is in use")]
     NoArea,
+}
+
+impl Hazard {
+    /// Whether a device merely does not answer now.
+    #[must_use]
+    pub fn is_silence(&self) -> bool {
+        matches!(self, Self::Silent { .. })
+    }
 }
 
 fn list_paths(paths: &[PathBuf]) -> String {

@@ -73,6 +73,19 @@ impl Loaded {
         Some(loaded)
     }
 
+    /// The same VG, of which only the past is known: `hazards` say why.
+    pub(super) fn silenced(&self, mut hazards: Vec<Hazard>) -> Self {
+        let others = self.hazards.iter().filter(|hazard| !hazard.is_silence());
+        hazards.extend(others.cloned());
+        Self {
+            vg: Arc::clone(&self.vg),
+            pvs: self.pvs.clone(),
+            hazards,
+            outdated: self.outdated.clone(),
+            refusal: self.refusal.clone(),
+        }
+    }
+
     /// Every metadata copy on the VG's PVs.
     pub(super) fn copies(&self) -> impl Iterator<Item = &MetadataCopy> {
         self.pvs.iter().flat_map(|pv| &pv.copies)

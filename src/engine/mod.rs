@@ -6,6 +6,7 @@
 //! those that wait together share one metadata commit.
 
 mod activation;
+mod activity;
 mod area;
 mod batch;
 mod commit;
@@ -13,6 +14,7 @@ mod copies;
 mod error;
 mod execute;
 mod hazard;
+mod lanes;
 mod loaded;
 mod planned;
 mod prepare;
@@ -21,11 +23,13 @@ mod registry;
 mod report;
 mod request;
 mod scan;
+mod silence;
 mod state;
 mod step;
 pub mod tags;
 mod ticket;
 mod verify;
+mod visit;
 pub mod wipe;
 mod worker;
 mod zeroing;
@@ -33,11 +37,10 @@ mod zeroing;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lvm2::name::{LvName, VgName};
-use tokio::sync::oneshot;
-
+pub use activity::Obstacle;
 pub use error::{EngineError, host_kind};
 pub use hazard::Hazard;
+use lvm2::name::{LvName, VgName};
 pub use request::{CreateLv, EngineConfig, Request, Size, Wipe};
 pub use state::{
     CheckReport, LvReport, LvState, MetadataUse, Plan, Problem, PvReport, Recovery, Report,
@@ -45,8 +48,12 @@ pub use state::{
 };
 pub use ticket::Ticket;
 
-use crate::host::Host;
+use crate::host::watch::watched;
+use crate::host::{Host, HostError, LockMode, Pending};
+use activity::{Activity, Watch};
+use loaded::Loaded;
 use registry::Registry;
+use visit::{Question, Visitor};
 use worker::Worker;
 
 /// The engine of one machine. Clones share everything.
@@ -56,35 +63,76 @@ pub struct Engine {
 }
 
 struct Inner {
-    host: Host,
     config: EngineConfig,
+    watch: Watch,
     registry: Arc<Registry>,
     /// `None` once the engine is shutting down.
     workers: Mutex<Option<HashMap<VgName, Worker>>>,
 }
 
+/// "Blocks" below means: until the answer is there, or a device did not answer
+/// within its time-out ([`EngineConfig::io_timeout`] for one that is in use,
+/// [`EngineConfig::probe_timeout`] while looking for PVs). A change that hangs
+/// goes on when its device does; nobody has to wait for it.
 impl Engine {
     /// Makes an engine. Nothing is read before the first call that needs it.
     ///
     /// # Errors
     /// None at present; starting may come to need resources.
     pub fn start(host: Host, config: EngineConfig) -> Result<Self, EngineError> {
-        let registry = Arc::new(Registry::new(host.clone(), config.clone()));
+        let (host, calls) = watched(host);
+        let watch = Watch {
+            calls,
+            host,
+            limit: config.io_timeout,
+        };
+        let registry = Arc::new(Registry::new(watch.clone(), config.clone()));
         let workers = Mutex::new(Some(HashMap::new()));
         Ok(Self {
             inner: Arc::new(Inner {
-                host,
                 config,
+                watch,
                 registry,
                 workers,
             }),
         })
     }
 
-    /// The machine.
+    /// The machine. Calls through it are noted: see [`overdue`](Self::overdue).
     #[must_use]
     pub fn host(&self) -> &Host {
-        &self.inner.host
+        &self.inner.watch.host
+    }
+
+    /// The call in which a thread hangs, if it does.
+    #[must_use]
+    pub fn overdue(&self, thread: std::thread::ThreadId) -> Option<Pending> {
+        self.inner.watch.overdue(thread)
+    }
+
+    /// What keeps a call from returning, where the kernel tells.
+    #[must_use]
+    pub fn cause(&self, pending: &Pending) -> Option<String> {
+        self.inner.watch.cause(pending)
+    }
+
+    /// Every call that hangs now, the oldest first.
+    #[must_use]
+    pub fn hanging(&self) -> Vec<Pending> {
+        let watch = &self.inner.watch;
+        watch.calls.overdue(watch.limit)
+    }
+
+    /// Devices that did not answer the last look and may carry PVs.
+    #[must_use]
+    pub fn silent(&self) -> Vec<std::path::PathBuf> {
+        self.inner.registry.silent()
+    }
+
+    /// Whether the devices were looked at.
+    #[must_use]
+    pub fn has_looked(&self) -> bool {
+        self.inner.registry.has_looked()
     }
 
     /// The names of all VGs. Blocks.
@@ -101,8 +149,7 @@ impl Engine {
     /// [`EngineError::NoSuchVg`], [`EngineError::AmbiguousVg`], or what
     /// device-mapper answered.
     pub fn vg(&self, name: &VgName) -> Result<VgReport, EngineError> {
-        let loaded = self.inner.registry.load(name)?;
-        report::vg(&self.inner.host, &loaded)
+        self.visit(name, |host, loaded| report::vg(host, loaded))
     }
 
     /// One VG's metadata and whether it may be changed, without the state of
@@ -111,11 +158,12 @@ impl Engine {
     /// # Errors
     /// [`EngineError::NoSuchVg`] or [`EngineError::AmbiguousVg`].
     pub fn outline(&self, name: &VgName) -> Result<VgOutline, EngineError> {
-        let loaded = self.inner.registry.load(name)?;
-        Ok(VgOutline {
-            vg: Arc::clone(&loaded.vg),
-            refusal: loaded.refusal(&self.inner.host.identity),
-            hazards: loaded.hazards.clone(),
+        self.visit(name, |host, loaded| {
+            Ok(VgOutline {
+                vg: Arc::clone(&loaded.vg),
+                refusal: loaded.refusal(&host.identity),
+                hazards: loaded.hazards.clone(),
+            })
         })
     }
 
@@ -124,66 +172,115 @@ impl Engine {
     /// # Errors
     /// If block devices or dm devices cannot be listed.
     pub fn report(&self) -> Result<Report, EngineError> {
-        report::everything(&self.inner.host, &self.inner.registry)
+        report::everything(&self.visitor())
     }
 
-    /// The LVs of this name, in any VG. Blocks.
+    /// The LVs of this name, in any VG. Of a VG whose devices do not answer the
+    /// last known state counts. Blocks.
     ///
     /// # Errors
-    /// If block devices cannot be listed or a device-mapper call fails.
+    /// If block devices cannot be listed or a device-mapper call fails;
+    /// [`EngineError::Stuck`] if an earlier request about such an LV hangs.
     pub fn find(&self, name: &LvName) -> Result<Vec<LvState>, EngineError> {
-        report::find(&self.inner.host, &self.inner.registry, name)
+        let mut found = Vec::new();
+        let visits: Vec<_> = self
+            .vg_names()?
+            .into_iter()
+            .map(|vg| {
+                let activity = self.activity(&vg);
+                let lv = name.clone();
+                let question =
+                    move |host: &Host, loaded: &Arc<Loaded>| report::find(host, loaded, &lv);
+                let visit = self
+                    .visitor()
+                    .begin(&vg, activity.as_deref(), Arc::new(question));
+                (vg, activity, visit)
+            })
+            .collect();
+        for (vg, activity, visit) in visits {
+            let busy = activity.filter(|activity| activity.concerns(name));
+            if let Some(obstacle) = busy.and_then(|activity| activity.obstacle_of(name)) {
+                return Err(EngineError::Stuck {
+                    object: format!("{vg}/{name}"),
+                    obstacle: Arc::new(obstacle),
+                });
+            }
+            match self.visitor().end(visit) {
+                Ok(lv) => found.extend(lv),
+                // Gone since it was listed, or not one VG: the name is in no VG
+                // that can be used.
+                Err(
+                    EngineError::NoSuchVg { .. }
+                    | EngineError::Unseen { .. }
+                    | EngineError::AmbiguousVg { .. },
+                ) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
+    }
+
+    /// The LVs of this name as they were last seen, without asking any PV.
+    ///
+    /// # Errors
+    /// If block devices were never looked at and cannot be listed, or a
+    /// device-mapper call fails.
+    pub fn find_known(&self, name: &LvName) -> Result<Vec<LvState>, EngineError> {
+        if !self.has_looked() {
+            self.inner.registry.rescan()?;
+        }
+        let known = self.inner.registry.last_known();
+        let with_lv = known
+            .iter()
+            .filter(|loaded| loaded.vg.lv(name.as_str()).is_some());
+        let found: Result<Vec<_>, _> = with_lv
+            .map(|loaded| {
+                let lv = name.clone();
+                let question =
+                    move |host: &Host, loaded: &Arc<Loaded>| report::find(host, loaded, &lv);
+                self.visitor().ask(loaded, Arc::new(question))
+            })
+            .collect();
+        Ok(found?.into_iter().flatten().collect())
     }
 
     /// Queues a change. It is carried out even if the ticket is dropped.
     #[must_use = "the ticket tells how the change ended"]
     pub fn submit(&self, vg: &VgName, request: Request) -> Ticket {
         let object = format!("{vg}/{}", request.lv());
-        let (reply, answer) = oneshot::channel();
-        if let Err((reply, error)) = self.enqueue(vg, request, reply, &object) {
-            // The receiver is `answer` below: it is there.
-            let _ = reply.send(Err(error));
+        match self.enqueue(vg, request, &object) {
+            Ok(ticket) => ticket,
+            Err(error) => Ticket::refused(object, error),
         }
-        Ticket::new(object, answer)
     }
 
-    fn enqueue(
-        &self,
-        vg: &VgName,
-        request: Request,
-        reply: worker::Reply,
-        object: &str,
-    ) -> Result<(), (worker::Reply, EngineError)> {
+    fn enqueue(&self, vg: &VgName, request: Request, object: &str) -> Result<Ticket, EngineError> {
         let closed = || EngineError::Closed {
             object: object.to_owned(),
         };
-        if !self
-            .workers()
-            .as_ref()
-            .is_some_and(|workers| workers.contains_key(vg))
-        {
+        match self.activity(vg).and_then(|activity| activity.obstacle()) {
+            // Behind a request that hangs others would only pile up.
+            Some(obstacle) => {
+                return Err(EngineError::Stuck {
+                    object: object.to_owned(),
+                    obstacle: Arc::new(obstacle),
+                });
+            }
             // A thread for a VG that does not exist would wait for ever. The
             // look at the devices may take long: no lock is held for it.
-            if let Err(error) = self.inner.registry.load(vg) {
-                return Err((reply, error));
-            }
+            None if self.activity(vg).is_none() => self.visit(vg, |_, _| Ok(()))?,
+            None => {}
         }
         let mut workers = self.workers();
-        let Some(workers) = workers.as_mut() else {
-            return Err((reply, closed()));
-        };
+        let workers = workers.as_mut().ok_or_else(closed)?;
         if !workers.contains_key(vg) {
-            match self.start_worker(vg, object) {
-                Ok(worker) => workers.insert(vg.clone(), worker),
-                Err(error) => return Err((reply, error)),
-            };
+            workers.insert(vg.clone(), self.start_worker(vg, object)?);
         }
-        match workers.get(vg) {
-            Some(worker) => worker
-                .send(request, reply)
-                .map_err(|reply| (reply, closed())),
-            None => Err((reply, closed())),
-        }
+        let worker = workers.get(vg).ok_or_else(closed)?;
+        let lv = request.lv().clone();
+        let answer = worker.send(request);
+        let activity = Arc::clone(worker.activity());
+        Ok(Ticket::new(object.to_owned(), answer, activity, lv))
     }
 
     fn start_worker(&self, vg: &VgName, object: &str) -> Result<Worker, EngineError> {
@@ -191,13 +288,13 @@ impl Engine {
         let registry = Arc::clone(&inner.registry);
         Worker::start(
             vg.clone(),
-            inner.host.clone(),
             inner.config.clone(),
             registry,
+            inner.watch.clone(),
         )
         .map_err(|source| EngineError::Host {
             object: object.to_owned(),
-            source: Arc::new(crate::host::HostError::Path {
+            source: Arc::new(HostError::Path {
                 op: "start a thread for",
                 path: object.into(),
                 source,
@@ -210,18 +307,34 @@ impl Engine {
     /// # Errors
     /// As the request itself, as far as that can be known beforehand.
     pub fn plan(&self, vg: &VgName, request: &Request) -> Result<Plan, EngineError> {
-        let loaded = self.inner.registry.load(vg)?;
-        report::plan(&self.inner.host, &loaded, request)
+        let request = request.clone();
+        self.visit(vg, move |host, loaded| report::plan(host, loaded, &request))
     }
 
-    /// Compares metadata copies, metadata invariants and live tables. Blocks.
+    /// Compares metadata copies, metadata invariants and live tables, while
+    /// nobody changes the VG; whoever does not let go of its lock is a finding.
+    /// Blocks.
     ///
     /// # Errors
     /// If the VG cannot be read at all.
     pub fn check(&self, vg: &VgName) -> Result<CheckReport, EngineError> {
+        let hangs = self.activity(vg).and_then(|activity| activity.obstacle());
+        let lock = || {
+            let deadline = self.inner.config.lock_deadline;
+            let locks = &self.host().locks;
+            locks.lock(&format!("V_{vg}"), LockMode::Shared, deadline)
+        };
+        let held = hangs.is_none().then(lock);
         self.inner.registry.rescan()?;
-        let loaded = self.inner.registry.load(vg)?;
-        verify::check(&self.inner.host, &loaded)
+        let mut report = self.visit(vg, |host, loaded| verify::check(host, loaded))?;
+        if let Some(Err(error @ HostError::LockTimeout { .. })) = &held {
+            report.problems.push(Problem {
+                object: vg.to_string(),
+                detail: error.to_string(),
+            });
+        }
+        drop(held);
+        Ok(report)
     }
 
     /// Removes LVs that a stopped driver left incomplete. Blocks.
@@ -231,10 +344,38 @@ impl Engine {
     }
 
     /// Takes no new requests and returns when all that are queued have ended.
-    pub fn shutdown(&self) {
-        // Dropping a worker waits for it. The lock is free meanwhile.
+    /// A VG whose device hangs is not waited for: its worker is left behind,
+    /// and ends when the device answers. Returns what such workers wait for.
+    pub fn shutdown(&self) -> Vec<(VgName, Obstacle)> {
+        // The lock is free while the workers are waited for.
         let workers = self.workers().take();
-        drop(workers);
+        let workers = workers.into_iter().flatten();
+        workers
+            .filter_map(|(vg, mut worker)| Some((vg, worker.end()?)))
+            .collect()
+    }
+
+    fn visit<T: Send + 'static>(
+        &self,
+        vg: &VgName,
+        question: impl Question<T>,
+    ) -> Result<T, EngineError> {
+        let visitor = self.visitor();
+        let activity = self.activity(vg);
+        visitor.end(visitor.begin(vg, activity.as_deref(), Arc::new(question)))
+    }
+
+    fn visitor(&self) -> Visitor {
+        Visitor {
+            registry: Arc::clone(&self.inner.registry),
+            watch: self.inner.watch.clone(),
+        }
+    }
+
+    /// What the VG's worker does, if it has one.
+    fn activity(&self, vg: &VgName) -> Option<Arc<Activity>> {
+        let workers = self.workers();
+        Some(Arc::clone(workers.as_ref()?.get(vg)?.activity()))
     }
 
     fn workers(&self) -> MutexGuard<'_, Option<HashMap<VgName, Worker>>> {

@@ -44,6 +44,16 @@ pub(super) struct Zero {
     pub(super) then: Finish,
 }
 
+impl Zero {
+    /// The LVs that wait for it.
+    pub(super) fn names(&self) -> Vec<&LvName> {
+        match &self.then {
+            Finish::Append { to } => vec![&self.lv, to],
+            Finish::Reveal { .. } => vec![&self.lv],
+        }
+    }
+}
+
 /// What happens once everything is zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Finish {

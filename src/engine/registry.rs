@@ -1,26 +1,31 @@
 //! Which VGs there are, and the last known state of each.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lvm2::id::VgId;
 use lvm2::name::VgName;
 
+use super::activity::Watch;
 use super::area::PvDevice;
 use super::copies::FoundPv;
 use super::error::EngineError;
 use super::hazard::Hazard;
+use super::lanes::{Key, Lanes};
 use super::loaded::Loaded;
 use super::scan::{Known, scan};
+use super::silence::{self, is_silent};
 use super::state::Problem;
 use crate::engine::EngineConfig;
-use crate::host::{Host, Skipped};
+use crate::host::{DeviceInfo, Skipped};
 
 /// The VGs of this machine. Everything in it is a cache: it is right only
 /// while the metadata area headers say so.
 pub(super) struct Registry {
-    host: Host,
+    watch: Watch,
     config: EngineConfig,
+    lanes: Lanes,
     state: Mutex<State>,
     /// One scan at a time; those who wait for it use its result.
     scanning: Mutex<()>,
@@ -40,6 +45,16 @@ struct State {
     problems: Vec<Problem>,
 }
 
+impl State {
+    fn loaded(&self) -> Vec<Arc<Loaded>> {
+        let entries = self.vgs.values().flat_map(|entry| match entry {
+            Entry::One(loaded) => std::slice::from_ref(loaded),
+            Entry::Ambiguous(all) => all.as_slice(),
+        });
+        entries.cloned().collect()
+    }
+}
+
 enum Entry {
     One(Arc<Loaded>),
     /// Several VGs of one name.
@@ -54,10 +69,11 @@ pub(super) struct Remainder {
 }
 
 impl Registry {
-    pub(super) fn new(host: Host, config: EngineConfig) -> Self {
+    pub(super) fn new(watch: Watch, config: EngineConfig) -> Self {
         Self {
-            host,
+            watch,
             config,
+            lanes: Lanes::default(),
             state: Mutex::default(),
             scanning: Mutex::default(),
         }
@@ -70,37 +86,69 @@ impl Registry {
     }
 
     /// The present state of a VG. Called under the VG lock it is exact; called
-    /// without, it is some state that the VG had during the call.
+    /// without, it is some state that the VG had during the call. Reads the
+    /// VG's PVs on this thread, however long they take.
     pub(super) fn load(&self, name: &VgName) -> Result<Arc<Loaded>, EngineError> {
-        self.refresh_if_changed()?;
-        if let Ok(known) = self.known(name)
-            && !known.hazards.iter().any(may_heal)
-        {
-            if known.is_current() {
-                return Ok(known);
-            }
-            if let Some(fresh) = known.reload() {
-                let fresh = Arc::new(fresh);
-                self.store(Arc::clone(&fresh));
-                return Ok(fresh);
-            }
+        self.refresh(name)?;
+        if let Some(current) = self.current(name) {
+            return Ok(current);
         }
         self.rescan()?;
         self.known(name)
+    }
+
+    /// What is known of a VG, if its PVs tell that it is still right or what
+    /// is right now. Nothing if all devices have to be looked at.
+    pub(super) fn current(&self, name: &VgName) -> Option<Arc<Loaded>> {
+        let known = self.known(name).ok()?;
+        if known.hazards.iter().any(may_heal) {
+            return None;
+        }
+        if known.is_current() {
+            return Some(known);
+        }
+        let fresh = Arc::new(known.reload()?);
+        self.store(Arc::clone(&fresh));
+        Some(fresh)
+    }
+
+    /// Looks at the devices again if some came or went. Of a VG that is known
+    /// the headers tell whether that is still right, also where the devices
+    /// cannot be listed now.
+    pub(super) fn refresh(&self, name: &VgName) -> Result<(), EngineError> {
+        match self.refresh_if_changed() {
+            Err(EngineError::Stuck { .. }) if self.known(name).is_ok() => Ok(()),
+            result => result,
+        }
+    }
+
+    /// The threads that may be left behind.
+    pub(super) fn lanes(&self) -> &Lanes {
+        &self.lanes
+    }
+
+    /// Whether there was a look at the devices.
+    pub(super) fn has_looked(&self) -> bool {
+        self.state().scans > 0
+    }
+
+    /// Devices that did not answer the last look.
+    pub(super) fn silent(&self) -> Vec<PathBuf> {
+        let state = self.state();
+        let silent = state.skipped.iter().filter(|skipped| is_silent(skipped));
+        silent.map(|skipped| skipped.path.clone()).collect()
+    }
+
+    /// Every VG as it was last seen, without asking any device.
+    pub(super) fn last_known(&self) -> Vec<Arc<Loaded>> {
+        self.state().loaded()
     }
 
     /// Every VG and everything else, from a new look at all devices.
     pub(super) fn everything(&self) -> Result<(Vec<Arc<Loaded>>, Remainder), EngineError> {
         self.rescan()?;
         let state = self.state();
-        let vgs = state
-            .vgs
-            .values()
-            .flat_map(|entry| match entry {
-                Entry::One(loaded) => vec![Arc::clone(loaded)],
-                Entry::Ambiguous(all) => all.clone(),
-            })
-            .collect();
+        let vgs = state.loaded();
         let remainder = Remainder {
             orphans: state.orphans.clone(),
             skipped: state.skipped.clone(),
@@ -139,21 +187,20 @@ impl Registry {
     pub(super) fn rescan(&self) -> Result<(), EngineError> {
         let before = self.state().scans;
         let _one_at_a_time = self.scanning.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = {
+        let (known, last) = {
             let state = self.state();
             // A scan that began after this call was made is as good as ours.
             if state.scans > before + 1 {
                 return Ok(());
             }
-            open_devices(&state)
+            (open_devices(&state), state.loaded())
         };
-        let generation = self.host.block.generation();
-        let scan = scan(&self.host, self.config.probe_timeout, &known).map_err(|source| {
-            EngineError::Host {
-                object: "devices".to_owned(),
-                source: Arc::new(source),
-            }
-        })?;
+        let host = &self.watch.host;
+        let generation = host.block.generation();
+        let listed = self.list()?;
+        let timeout = self.config.probe_timeout;
+        let mut scan = scan(host, &self.lanes, timeout, &known, listed);
+        silence::keep(&last, &mut scan);
         let vgs = scan
             .vgs
             .into_iter()
@@ -182,21 +229,45 @@ impl Registry {
         Ok(())
     }
 
+    /// Lists the devices. That takes a time-out for every batch of devices that
+    /// do not answer.
+    fn list(&self) -> Result<(Vec<DeviceInfo>, Vec<Skipped>), EngineError> {
+        let limit = self.config.probe_timeout * 4 + self.config.io_timeout;
+        let devices = Arc::clone(&self.watch.host.block);
+        let listed = self.lanes.run(Key::List, limit, move || devices.discover());
+        let object = || "devices".to_owned();
+        listed
+            .map_err(|late| self.watch.stuck(object(), late))?
+            .map_err(|source| EngineError::Host {
+                object: object(),
+                source: Arc::new(source),
+            })
+    }
+
     fn refresh_if_changed(&self) -> Result<(), EngineError> {
         let known = self.state().generation;
-        if known == Some(self.host.block.generation()) {
+        if known == Some(self.watch.host.block.generation()) {
             Ok(())
         } else {
             self.rescan()
         }
     }
 
-    fn known(&self, name: &VgName) -> Result<Arc<Loaded>, EngineError> {
+    /// A VG as it was last seen.
+    pub(super) fn known(&self, name: &VgName) -> Result<Arc<Loaded>, EngineError> {
         match self.state().vgs.get(name) {
-            Some(Entry::One(loaded)) => Ok(Arc::clone(loaded)),
-            Some(Entry::Ambiguous(_)) => Err(EngineError::AmbiguousVg { vg: name.clone() }),
-            None => Err(EngineError::NoSuchVg { vg: name.clone() }),
+            Some(Entry::One(loaded)) => return Ok(Arc::clone(loaded)),
+            Some(Entry::Ambiguous(_)) => return Err(EngineError::AmbiguousVg { vg: name.clone() }),
+            None => {}
         }
+        let devices = self.silent();
+        if devices.is_empty() {
+            return Err(EngineError::NoSuchVg { vg: name.clone() });
+        }
+        Err(EngineError::Unseen {
+            object: format!("VG {name}"),
+            devices,
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -216,15 +287,8 @@ fn open_devices(state: &State) -> Known {
     let mut add = |device: &Arc<PvDevice>| {
         known.insert(device.info().devno, Arc::clone(device));
     };
-    for entry in state.vgs.values() {
-        match entry {
-            Entry::One(loaded) => loaded.pvs.iter().for_each(|pv| add(&pv.device)),
-            Entry::Ambiguous(all) => {
-                all.iter()
-                    .flat_map(|loaded| &loaded.pvs)
-                    .for_each(|pv| add(&pv.device));
-            }
-        }
+    for loaded in state.loaded() {
+        loaded.pvs.iter().for_each(|pv| add(&pv.device));
     }
     state.orphans.iter().for_each(|pv| add(&pv.device));
     known

@@ -14,14 +14,14 @@ use super::error::EngineError;
 use super::execute::describe;
 use super::loaded::Loaded;
 use super::prepare::{self, Context, Zero};
-use super::registry::Registry;
 use super::request::Request;
 use super::state::{LvReport, LvState, Plan, Problem, PvReport, Report, VgReport};
+use super::visit::Visitor;
 use crate::host::Host;
 
 /// Everything, from a new look at all devices.
-pub(super) fn everything(host: &Host, registry: &Registry) -> Result<Report, EngineError> {
-    let (loaded, remainder) = registry.everything()?;
+pub(super) fn everything(visitor: &Visitor) -> Result<Report, EngineError> {
+    let (loaded, remainder) = visitor.registry.everything()?;
     let mut report = Report {
         orphans: remainder.orphans.iter().map(orphan).collect(),
         skipped: remainder.skipped,
@@ -39,7 +39,8 @@ pub(super) fn everything(host: &Host, registry: &Registry) -> Result<Report, Eng
                     detail,
                 }),
         );
-        report.vgs.push(vg(host, &loaded)?);
+        let question = |host: &Host, loaded: &Arc<Loaded>| vg(host, loaded);
+        report.vgs.push(visitor.ask(&loaded, Arc::new(question))?);
     }
     Ok(report)
 }
@@ -122,40 +123,29 @@ fn orphan(pv: &FoundPv) -> PvReport {
     }
 }
 
-/// LVs of one name.
+/// The LV of this name, if the VG has one.
 pub(super) fn find(
     host: &Host,
-    registry: &Registry,
+    loaded: &Loaded,
     name: &LvName,
-) -> Result<Vec<LvState>, EngineError> {
-    let mut found = Vec::new();
-    for vg_name in registry.names()? {
-        let loaded = match registry.load(&vg_name) {
-            Ok(loaded) => loaded,
-            // Gone since it was listed, or not one VG: the name is in no VG
-            // that can be used.
-            Err(EngineError::NoSuchVg { .. } | EngineError::AmbiguousVg { .. }) => continue,
-            Err(error) => return Err(error),
-        };
-        let vg = &loaded.vg;
-        let Some(lv) = vg.lv(name.as_str()) else {
-            continue;
-        };
-        let dev = activation::present(host, vg, lv)?.map(|device| device.dev);
-        let node = dev
-            .map(|dev| host.dm.node(dev))
-            .transpose()
-            .map_err(|source| EngineError::Host {
-                object: format!("{vg_name}/{name}"),
-                source: Arc::new(source),
-            })?;
-        found.push(LvState {
-            dev,
-            node,
-            ..describe(vg, lv, false)
-        });
-    }
-    Ok(found)
+) -> Result<Option<LvState>, EngineError> {
+    let vg = &loaded.vg;
+    let Some(lv) = vg.lv(name.as_str()) else {
+        return Ok(None);
+    };
+    let dev = activation::present(host, vg, lv)?.map(|device| device.dev);
+    let node = dev
+        .map(|dev| host.dm.node(dev))
+        .transpose()
+        .map_err(|source| EngineError::Host {
+            object: format!("{}/{name}", vg.name()),
+            source: Arc::new(source),
+        })?;
+    Ok(Some(LvState {
+        dev,
+        node,
+        ..describe(vg, lv, false)
+    }))
 }
 
 /// What a request would do.

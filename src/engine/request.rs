@@ -115,6 +115,14 @@ impl Request {
         }
     }
 
+    /// Every LV that the request is about.
+    pub(super) fn names(&self) -> Vec<&LvName> {
+        match self {
+            Self::Rename { name, to } => vec![name, to],
+            request => vec![request.lv()],
+        }
+    }
+
     /// The operation's name in logs and metrics.
     #[must_use]
     pub fn verb(&self) -> &'static str {
@@ -137,6 +145,9 @@ pub struct EngineConfig {
     pub lock_deadline: Duration,
     /// How long one device may take to answer a read while scanning.
     pub probe_timeout: Duration,
+    /// How long one call on a device may take before those who wait for it
+    /// are told that the device hangs.
+    pub io_timeout: Duration,
     /// Most requests that share one metadata commit.
     pub batch: usize,
     /// What is written as the `description` of a commit.
@@ -148,6 +159,7 @@ impl Default for EngineConfig {
         Self {
             lock_deadline: Duration::from_secs(20),
             probe_timeout: Duration::from_secs(5),
+            io_timeout: Duration::from_secs(10),
             batch: 256,
             description: "Write from lvcsi.".to_owned(),
         }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc;
 use std::time::Duration;
 
 use lvm2::id::VgId;
@@ -12,9 +11,10 @@ use lvm2::tables::DevNo;
 
 use super::area::{Area, PvDevice};
 use super::copies::{FoundPv, MetadataCopy, TextCache, read_copy};
+use super::lanes::{Begun, Key, Lanes};
 use super::loaded::Loaded;
 use super::state::Problem;
-use crate::host::{DeviceInfo, Host, HostResult, SkipReason, Skipped};
+use crate::host::{DeviceInfo, Host, SkipReason, Skipped};
 
 /// Everything that one look at all devices found.
 pub(super) struct Scan {
@@ -32,16 +32,18 @@ pub(super) type Known = BTreeMap<DevNo, Arc<PvDevice>>;
 /// Bytes from the start of a device in which a label is looked for.
 const LABEL_AREA: usize = 2048;
 
-/// Looks at every device that may be a PV.
-///
-/// # Errors
-/// Only if the devices cannot be listed; a device that fails or does not
+/// Looks at the devices that discovery found. A device that fails or does not
 /// answer within `timeout` is reported and left out.
-pub(super) fn scan(host: &Host, timeout: Duration, known: &Known) -> HostResult<Scan> {
-    let (devices, mut skipped) = host.block.discover()?;
+pub(super) fn scan(
+    host: &Host,
+    lanes: &Lanes,
+    timeout: Duration,
+    known: &Known,
+    (devices, mut skipped): (Vec<DeviceInfo>, Vec<Skipped>),
+) -> Scan {
     let mut problems = Vec::new();
     let mut found = Vec::new();
-    for (device, outcome) in probe_all(host, devices, timeout, known) {
+    for (device, outcome) in probe_all(host, lanes, devices, timeout, known) {
         match outcome {
             Some(Ok(Some(pv))) => found.push(pv),
             Some(Ok(None)) => {}
@@ -69,12 +71,12 @@ pub(super) fn scan(host: &Host, timeout: Duration, known: &Known) -> HostResult<
                 .any(|loaded| loaded.vg.pv_by_id(&pv.device.id).is_some())
         })
         .collect();
-    Ok(Scan {
+    Scan {
         vgs,
         orphans,
         skipped,
         problems,
-    })
+    }
 }
 
 fn group(found: &[FoundPv], problems: &mut Vec<Problem>) -> BTreeMap<VgName, Vec<Loaded>> {
@@ -113,40 +115,31 @@ fn group(found: &[FoundPv], problems: &mut Vec<Problem>) -> BTreeMap<VgName, Vec
 
 type Outcome = Option<Result<Option<FoundPv>, String>>;
 
-/// Probes all devices at once, each on a thread of its own: one that hangs
-/// costs its time-out once and holds up nobody else.
+/// Probes all devices at once, each in a lane of its own: one that hangs costs
+/// its time-out once and holds up nobody else.
 fn probe_all(
     host: &Host,
+    lanes: &Lanes,
     devices: Vec<DeviceInfo>,
     timeout: Duration,
     known: &Known,
 ) -> Vec<(DeviceInfo, Outcome)> {
-    let start = host.clock.monotonic();
-    let pending: Vec<_> = devices
+    let begun: Vec<_> = devices
         .into_iter()
         .map(|device| {
-            let (send, receive) = mpsc::sync_channel(1);
             let host = host.clone();
             let target = device.clone();
             let open = known.get(&device.devno).cloned();
-            let spawned = std::thread::Builder::new()
-                .name("probe".to_owned())
-                .spawn(move || {
-                    // A receiver that gave up is no error of the prober.
-                    let _ = send.send(probe(&host, &target, open));
-                });
-            (device, receive, spawned.err())
+            let look = move || probe(&host, &target, open);
+            let begun = lanes.begin(Key::Device(device.devno), timeout, look);
+            (device, begun)
         })
         .collect();
-    pending
+    begun
         .into_iter()
-        .map(|(device, receive, failed)| {
-            if let Some(error) = failed {
-                return (device, Some(Err(format!("cannot start a thread: {error}"))));
-            }
-            let spent = host.clock.monotonic().saturating_sub(start);
-            let outcome = receive.recv_timeout(timeout.saturating_sub(spent)).ok();
-            (device, outcome)
+        .map(|(device, begun)| {
+            let outcome = begun.and_then(Begun::wait);
+            (device, outcome.ok())
         })
         .collect()
 }

@@ -2,12 +2,13 @@
 //! lock and one metadata commit.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, mpsc};
 
 use lvm2::name::{LvName, VgName};
 use tokio::sync::oneshot;
 
+use super::activity::{Activity, Asked, Obstacle, Watch};
 use super::batch::{Batch, Task};
 use super::error::EngineError;
 use super::prepare::Zero;
@@ -15,10 +16,23 @@ use super::registry::Registry;
 use super::request::{EngineConfig, Request};
 use super::state::LvState;
 use super::zeroing::Zeroing;
-use crate::host::Host;
+
+type Answer = Result<LvState, EngineError>;
 
 /// Where an answer goes. A caller that went away is no reason to stop.
-pub(super) type Reply = oneshot::Sender<Result<LvState, EngineError>>;
+pub(super) struct Reply {
+    sender: oneshot::Sender<Answer>,
+    /// Until the answer is given the LV counts as being worked on.
+    _asked: Asked,
+}
+
+impl Reply {
+    /// Answers. A caller that went away needs no answer, or asks again; its job
+    /// is done all the same.
+    pub(super) fn send(self, answer: Answer) {
+        let _ = self.sender.send(answer);
+    }
+}
 
 /// What a worker is told.
 pub(super) enum Message {
@@ -40,63 +54,103 @@ pub(super) struct Job {
 
 /// The handle of a worker.
 pub(super) struct Worker {
+    vg: VgName,
     queue: Sender<Message>,
+    activity: Arc<Activity>,
     thread: Option<std::thread::JoinHandle<()>>,
+    /// Closes when the thread ends.
+    ended: Receiver<()>,
 }
 
 impl Worker {
     pub(super) fn start(
         vg: VgName,
-        host: Host,
         config: EngineConfig,
         registry: Arc<Registry>,
+        watch: Watch,
     ) -> std::io::Result<Self> {
         let (queue, inbox) = mpsc::channel();
-        let zeroing = Zeroing::new(host.clone(), vg.clone(), queue.clone());
+        let host = watch.host.clone();
+        let activity = Arc::new(Activity::new(vg.clone(), watch));
+        let zeroing = Zeroing::new(
+            host.clone(),
+            vg.clone(),
+            queue.clone(),
+            Arc::clone(&activity),
+        );
         let name = format!("vg-{vg}");
         let state = State {
             batch: Batch {
                 host,
-                vg,
+                vg: vg.clone(),
                 config,
                 registry,
+                activity: Arc::clone(&activity),
             },
             inbox,
             waiting: VecDeque::new(),
             zeroing,
             closing: false,
         };
-        let thread = std::thread::Builder::new()
-            .name(name)
-            .spawn(move || state.run())?;
+        let (ends, ended) = mpsc::channel();
+        let own = Arc::clone(&activity);
+        let thread = std::thread::Builder::new().name(name).spawn(move || {
+            own.begins();
+            state.run();
+            drop(ends);
+        })?;
         Ok(Self {
+            vg,
             queue,
+            activity,
             thread: Some(thread),
+            ended,
         })
     }
 
-    /// Queues a request. Gives the reply back if the worker has ended.
-    pub(super) fn send(&self, request: Request, reply: Reply) -> Result<(), Reply> {
-        self.queue
-            .send(Message::Request(request, reply))
-            .map_err(|returned| match returned.0 {
-                Message::Request(_, reply) | Message::Zeroed(_, _, reply) => reply,
-                Message::Close => oneshot::channel().0,
-            })
+    /// What the worker does.
+    pub(super) fn activity(&self) -> &Arc<Activity> {
+        &self.activity
+    }
+
+    /// Queues a request. If the worker has ended the receiver is told so, for
+    /// its sender is dropped.
+    pub(super) fn send(&self, request: Request) -> oneshot::Receiver<Answer> {
+        let (sender, answer) = oneshot::channel();
+        let names = request.names().into_iter().cloned().collect();
+        let reply = Reply {
+            sender,
+            _asked: self.activity.ask(names),
+        };
+        let _ = self.queue.send(Message::Request(request, reply));
+        answer
+    }
+
+    /// Lets the worker end once its queue is empty, and waits for that, but not
+    /// for a device that hangs: then the worker is left behind, and this is
+    /// what it waits for.
+    pub(super) fn end(&mut self) -> Option<Obstacle> {
+        let thread = self.thread.take()?;
+        // A worker that has ended already has nothing left to do.
+        let _ = self.queue.send(Message::Close);
+        while let Err(RecvTimeoutError::Timeout) = self.ended.recv_timeout(self.activity.tick()) {
+            if let Some(obstacle) = self.activity.any_obstacle() {
+                tracing::warn!(vg = %self.vg, %obstacle, "left behind; it ends when the device answers");
+                return Some(obstacle);
+            }
+        }
+        if thread.join().is_err() {
+            tracing::error!("a VG worker ended by a panic");
+        }
+        None
     }
 }
 
-/// Lets the worker end once its queue is empty, and waits for that: whoever
-/// drops an engine can rely on its devices being closed.
+/// Whoever drops an engine can rely on its devices being closed, unless one
+/// hangs.
 impl Drop for Worker {
     fn drop(&mut self) {
-        // A worker that has ended already has nothing left to do.
-        let _ = self.queue.send(Message::Close);
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("a VG worker ended by a panic");
-        }
+        self.end();
     }
 }
 
@@ -188,8 +242,7 @@ impl State {
                     vg: self.batch.vg.clone(),
                     lv: request.lv().clone(),
                 };
-                // The caller may have gone; then nobody needs the answer.
-                let _ = job.reply.send(Err(error));
+                job.reply.send(Err(error));
                 continue;
             }
             names.extend(own.into_iter().cloned());

@@ -8,14 +8,16 @@ use std::sync::mpsc::Sender;
 use lvm2::id::LvId;
 use lvm2::name::VgName;
 
+use super::activity::Activity;
 use super::error::EngineError;
 use super::prepare::{Finish, Zero};
 use super::request::Request;
 use super::worker::{Message, Reply};
 use crate::host::{Host, HostResult, LockGuard};
 
-/// Bytes zeroed by one call.
-const CHUNK: u64 = 256 * 1024 * 1024;
+/// Bytes zeroed by one call: few enough for a slow disk to be done before a
+/// call counts as hanging.
+const CHUNK: u64 = 64 * 1024 * 1024;
 
 /// What the zeroing of one LV needs.
 pub(super) struct Claim {
@@ -35,15 +37,22 @@ pub(super) struct Zeroing {
     host: Host,
     vg: VgName,
     queue: Sender<Message>,
+    activity: Arc<Activity>,
     running: Vec<Zero>,
 }
 
 impl Zeroing {
-    pub(super) fn new(host: Host, vg: VgName, queue: Sender<Message>) -> Self {
+    pub(super) fn new(
+        host: Host,
+        vg: VgName,
+        queue: Sender<Message>,
+        activity: Arc<Activity>,
+    ) -> Self {
         Self {
             host,
             vg,
             queue,
+            activity,
             running: Vec::new(),
         }
     }
@@ -74,11 +83,14 @@ impl Zeroing {
         let queue = self.queue.clone();
         let object = format!("{}/{}", self.vg, zero.lv);
         self.running.push(zero.clone());
+        let activity = Arc::clone(&self.activity);
         let work = move || {
+            let noted = activity.zeroes(zero.names().into_iter().cloned().collect());
             let outcome = zero_device(&host, &claim.node).map_err(|source| EngineError::Host {
                 object,
                 source: Arc::new(source),
             });
+            drop(noted);
             // The claim ends when the worker knows: from then on the VG lock
             // protects the LV.
             let _ = queue.send(Message::Zeroed(zero, outcome, reply));

@@ -86,6 +86,12 @@ pub trait BlockDevices: Send + Sync {
 
     /// Opens the device at `path` (any block device, for `inspect`).
     fn open_path(&self, path: &Path) -> HostResult<Arc<dyn BlockDevice>>;
+
+    /// What keeps the device at `path` from answering, where the kernel tells
+    /// without touching it: a suspended device below it, for instance.
+    fn obstacle(&self, _path: &Path) -> Option<String> {
+        None
+    }
 }
 
 /// An open block device. Offsets and lengths need no alignment: the

@@ -3,8 +3,10 @@
 //! [`linux`] is the real one; [`sim`] keeps disks and device-mapper in memory
 //! and can fail at any call. Nothing above this module touches the kernel.
 //!
-//! All sizes in this module are bytes unless a type says otherwise, and no
-//! call waits without bound: a call that can block takes or has a time-out.
+//! All sizes in this module are bytes unless a type says otherwise. A call that
+//! reads or changes a device lasts as long as the device takes: the kernel does
+//! not let a thread go before. [`watch`] tells who waits for what, so that
+//! nobody else has to.
 
 pub mod block;
 pub mod clock;
@@ -14,6 +16,7 @@ pub mod fs;
 pub mod linux;
 pub mod lock;
 pub mod sim;
+pub mod watch;
 
 use std::sync::Arc;
 
@@ -23,6 +26,7 @@ pub use dm::{DeviceMapper, DmDevice, DmEntry, Exposure, SuspendMode};
 pub use error::{HostError, HostResult};
 pub use fs::{Filesystems, FsKind, FsUsage, MountEntry, Probe};
 pub use lock::{LockGuard, LockMode, Locks};
+pub use watch::{Calls, Pending};
 
 /// One machine: its disks, device-mapper, locks, file systems and clock.
 #[derive(Clone)]

@@ -1,6 +1,6 @@
 //! Safe wrappers of the kernel interfaces that lvcsi needs: device-mapper,
 //! block devices, growing and freezing file systems, the semaphores that udev
-//! cookies are, and loop devices for tests.
+//! cookies are, work in a child process, and loop devices for tests.
 //!
 //! This is the only crate of the workspace with unsafe code. Each function is
 //! one ioctl or system call unless it says otherwise; policy (retries, udev
@@ -10,6 +10,7 @@
 //! [`InvalidData`](std::io::ErrorKind::InvalidData).
 
 mod aligned;
+pub mod apart;
 mod bindings;
 pub mod block;
 mod devno;

@@ -8,6 +8,7 @@ mod reports;
 use clap::{CommandFactory, Parser};
 
 use super::{Command, Terminal, run_with};
+use crate::engine::EngineConfig;
 use crate::host::Host;
 use crate::host::sim::SimHost;
 use lvm2::units::{ExtentSize, Sectors};
@@ -61,7 +62,7 @@ fn run_answering(host: Host, line: &str, answer: Option<&str>) -> Done {
         input: &mut answer.unwrap_or_default().as_bytes(),
         interactive: answer.is_some(),
     };
-    let status = run_with(host, command, &mut term);
+    let status = run_with(host, EngineConfig::default(), command, &mut term);
     Done {
         status,
         out: String::from_utf8(out).unwrap(),

@@ -190,6 +190,10 @@ fn make(driver: &Driver, wanted: &Wanted<'_>, vgs: &VgMatch) -> Result<LvState, 
     {
         return Err(error.into());
     }
+    // There may be room where nobody answers now: ask again.
+    if let Some(source) = found.silent {
+        return Err(CsiError::Engine { volume, source });
+    }
     let least = if wanted.range.required.0 == 0 {
         DEFAULT
     } else {

@@ -12,7 +12,7 @@ use super::super::status::{CsiError, OfVolume};
 /// Removes the volume; one that does not exist is removed already.
 pub(super) fn delete(driver: &Driver, id: &str) -> Result<DeleteVolumeResponse, CsiError> {
     let Some(lv) = driver.find_any(id)? else {
-        return Ok(DeleteVolumeResponse {});
+        return gone(driver, id);
     };
     // A mounted file system keeps the device open and the engine refuses. The
     // bind mount of a device node does not: it must be looked for.
@@ -29,4 +29,21 @@ pub(super) fn delete(driver: &Driver, id: &str) -> Result<DeleteVolumeResponse, 
     };
     driver.engine.submit(&lv.vg, remove).wait().of_volume(id)?;
     Ok(DeleteVolumeResponse {})
+}
+
+/// Nobody asks again about a volume that was called deleted: where a device did
+/// not answer, the volume may be on it.
+fn gone(driver: &Driver, id: &str) -> Result<DeleteVolumeResponse, CsiError> {
+    let silent = driver.engine.silent();
+    if silent.is_empty() {
+        return Ok(DeleteVolumeResponse {});
+    }
+    let names: Vec<String> = silent
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    Err(CsiError::Unseen {
+        volume: id.to_owned(),
+        devices: names.join(", "),
+    })
 }

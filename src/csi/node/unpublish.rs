@@ -9,8 +9,9 @@ use super::mounted::{at, is_filesystem, is_node};
 use super::target;
 
 /// Takes the volume away from the target path, and the path too. Works for a
-/// volume that does not exist any more, or a pod could never end. The LV
-/// stays active, as lvm2 leaves it.
+/// volume that does not exist any more, or a pod could never end, and asks no
+/// PV: neither the volume's own disk nor another one can hold it up by hanging.
+/// The LV stays active, as lvm2 leaves it.
 pub(super) fn unpublish(
     driver: &Driver,
     request: &NodeUnpublishVolumeRequest,
@@ -19,7 +20,7 @@ pub(super) fn unpublish(
     let target = target::target(required("target_path", &request.target_path)?)?;
     let fs = &driver.engine.host().fs;
     let target = fs.resolve(&target).of_volume(volume)?;
-    let lv = driver.find_any(volume).unwrap_or_else(|error| {
+    let lv = driver.find_last_known(volume).unwrap_or_else(|error| {
         tracing::warn!(%error, "unpublishing by path only");
         None
     });

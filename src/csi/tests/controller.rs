@@ -294,11 +294,9 @@ async fn lvs_of_others_are_left_alone() {
         add: vec![],
         remove: vec![lvm2::name::Tag::new("lvcsi").unwrap()],
     };
-    rig.driver
-        .engine
-        .submit(&"data".parse().unwrap(), disown)
-        .await
-        .unwrap();
+    let ticket = rig.driver.engine.submit(&"data".parse().unwrap(), disown);
+    let waited = tokio::task::spawn_blocking(|| ticket.wait()).await;
+    waited.unwrap().unwrap();
     assert!(rig.list().await.is_empty());
     assert_eq!(
         code(rig.delete("a").await, "addtag"),

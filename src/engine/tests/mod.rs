@@ -4,7 +4,9 @@ mod basics;
 mod crash;
 mod faults;
 mod group;
+mod hang;
 mod refusals;
+mod silence;
 
 use lvm2::check;
 use lvm2::edit::Layout;

@@ -183,6 +183,13 @@ impl BlockDevices for LinuxBlockDevices {
     fn open_path(&self, path: &Path) -> HostResult<Arc<dyn BlockDevice>> {
         Ok(Arc::new(LinuxBlockDevice::open_path(path)?))
     }
+
+    fn obstacle(&self, path: &Path) -> Option<String> {
+        let name = self.sysfs.suspended_at_or_below(device_at(path)?)?;
+        Some(format!(
+            "device-mapper device {name} is suspended; `dmsetup resume {name}` lets it go on"
+        ))
+    }
 }
 
 /// The number of the block device that `path` leads to.

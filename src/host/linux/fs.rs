@@ -4,7 +4,6 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::statvfs::statvfs;
@@ -18,14 +17,11 @@ const DIR_MODE: u32 = 0o750;
 
 /// The machine's file systems.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LinuxFilesystems {
-    /// How long looking for signatures may take.
-    pub probe_timeout: Duration,
-}
+pub(super) struct LinuxFilesystems;
 
 impl Filesystems for LinuxFilesystems {
     fn probe(&self, device: &Path) -> HostResult<Probe> {
-        probe::probe(device, self.probe_timeout)
+        probe::probe(device)
     }
 
     fn make(&self, device: &Path, kind: FsKind, options: &[String]) -> HostResult<()> {

@@ -5,9 +5,7 @@ use super::super::block::tests::loop_device;
 use super::*;
 use crate::host::HostError;
 
-const FS: LinuxFilesystems = LinuxFilesystems {
-    probe_timeout: Duration::from_secs(20),
-};
+const FS: LinuxFilesystems = LinuxFilesystems;
 
 fn known_to_the_kernel(kind: FsKind) -> bool {
     let kernel = std::fs::read_to_string("/proc/filesystems").unwrap();

@@ -105,7 +105,7 @@ fn run<'a>(
             Ok(End { status, stderr })
         }
         None => {
-            kill(child);
+            kill(child).map_err(failed)?;
             Err(HostError::TimedOut {
                 op: program,
                 path: device.to_owned(),
@@ -143,17 +143,11 @@ fn drain(mut pipe: ChildStderr, until: Instant) -> io::Result<Option<String>> {
 }
 
 /// Kills and reaps. A program that hangs in the kernel dies only when its I/O
-/// ends, so a thread of its own waits for that.
-fn kill(mut child: Child) {
+/// ends. Until then it may still write, and nobody else may: so this waits.
+fn kill(mut child: Child) -> io::Result<()> {
     // It may have ended by itself in the meantime.
     let _ = child.kill();
-    let reap = move || {
-        let _ = child.wait();
-    };
-    // Without a thread it stays a zombie until we end: nothing is lost.
-    let _ = std::thread::Builder::new()
-        .name("reaper".to_owned())
-        .spawn(reap);
+    child.wait().map(drop)
 }
 
 #[cfg(test)]
@@ -205,6 +199,6 @@ mod tests {
             .unwrap();
         let until = Instant::now() + Duration::from_millis(50);
         assert_eq!(drain(child.stderr.take().unwrap(), until).unwrap(), None);
-        kill(child);
+        kill(child).unwrap();
     }
 }

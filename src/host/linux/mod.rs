@@ -75,7 +75,7 @@ impl Default for LinuxConfig {
             lock_dir: None,
             lock_dir_required: false,
             use_udev: UseUdev::Auto,
-            probe_timeout: Duration::from_secs(10),
+            probe_timeout: Duration::from_secs(5),
             dev_dir: "/dev".into(),
         }
     }
@@ -115,13 +115,19 @@ impl LinuxHost {
             block: Arc::new(devices),
             dm: Arc::new(LinuxDeviceMapper::new(udev, nodes)),
             locks: Arc::new(LinuxLocks::new(lock_dir, may_create)),
-            fs: Arc::new(LinuxFilesystems {
-                probe_timeout: config.probe_timeout,
-            }),
+            fs: Arc::new(LinuxFilesystems),
             clock: Arc::new(LinuxClock::new()),
             identity: conf.identity(hostname(), kernel(), etc)?,
         })
     }
+}
+
+/// Runs `work` so that this process can end although a thread of the work hangs
+/// in a dead device: in a child process, or in this one where there can be none.
+pub fn apart(work: impl Fn() -> u8) -> u8 {
+    /// What a sound child needs to end once its result is known.
+    const PATIENCE: Duration = Duration::from_secs(1);
+    lvcsi_sys::apart::run(&work, PATIENCE).unwrap_or_else(|_| work())
 }
 
 /// What `uname -srvm` prints.

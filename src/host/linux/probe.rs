@@ -1,52 +1,30 @@
 //! What is on a device, by libblkid.
 
-use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::path::Path;
 
 use libblkid_rs::{BlkidErr, BlkidProbe, BlkidSafeprobeRet, BlkidSublks, BlkidSublksFlags};
 use nix::errno::Errno;
 
 use super::block::path_error;
-use crate::host::{HostError, HostResult, Probe};
+use crate::host::{HostResult, Probe};
 
-/// Looks for signatures of every kind, with a time-out: reading a dead device
-/// may never end, and then the thread that does it is left behind.
-pub(super) fn probe(device: &Path, after: Duration) -> HostResult<Probe> {
-    let (sender, receiver) = mpsc::sync_channel(1);
-    let path = device.to_owned();
-    std::thread::Builder::new()
-        .name("blkid".to_owned())
-        .spawn(move || {
-            // Nobody listens any more after the time-out.
-            let _ = sender.send(blkid(path));
-        })
-        .map_err(|error| path_error("probe", device, error))?;
-    receiver.recv_timeout(after).unwrap_or_else(|_| {
-        Err(HostError::TimedOut {
-            op: "probe",
-            path: device.to_owned(),
-            after,
-        })
-    })
-}
-
-fn blkid(path: PathBuf) -> HostResult<Probe> {
+/// Looks for signatures of every kind.
+pub(super) fn probe(path: &Path) -> HostResult<Probe> {
     // libblkid reports an empty device (size 0) as "nothing found", which would
     // read as blank.
-    let file = std::fs::File::open(&path).map_err(|error| path_error("open", &path, error))?;
+    let file = std::fs::File::open(path).map_err(|error| path_error("open", path, error))?;
     let size =
-        lvcsi_sys::block::size_bytes(&file).map_err(|error| path_error("probe", &path, error))?;
+        lvcsi_sys::block::size_bytes(&file).map_err(|error| path_error("probe", path, error))?;
     if size == 0 {
-        return Err(path_error("probe", &path, Errno::ENOMEDIUM.into()));
+        return Err(path_error("probe", path, Errno::ENOMEDIUM.into()));
     }
-    run(&path).map_err(|error| {
+    run(path).map_err(|error| {
         // The library keeps no error number for a failed read.
         let source = match error {
             BlkidErr::IO(error) => error,
             error => std::io::Error::other(error.to_string()),
         };
-        path_error("probe", &path, source)
+        path_error("probe", path, source)
     })
 }
 
@@ -80,14 +58,12 @@ mod tests {
     use super::super::block::tests::loop_device;
     use super::*;
 
-    const AFTER: Duration = Duration::from_secs(10);
-
     #[test]
     fn sees_blank_signed_and_absent_devices() {
         let Some((device, backing)) = loop_device(512, 64 << 20) else {
             return;
         };
-        assert_eq!(probe(device.path(), AFTER).unwrap(), Probe::NoSignature);
+        assert_eq!(probe(device.path()).unwrap(), Probe::NoSignature);
         // A swap signature, at the end of the first page.
         let file = std::fs::OpenOptions::new()
             .write(true)
@@ -97,14 +73,11 @@ mod tests {
         file.write_all_at(&[1, 0, 0, 0, 0, 16, 0, 0], 1024).unwrap();
         file.sync_all().unwrap();
         assert_eq!(
-            probe(device.path(), AFTER).unwrap(),
+            probe(device.path()).unwrap(),
             Probe::Signature("swap".to_owned())
         );
         drop((device, backing));
-        assert!(probe(Path::new("/dev/no-such-device"), AFTER).is_err());
-        assert!(
-            probe(Path::new("/dev/null"), AFTER).is_err(),
-            "not a block device"
-        );
+        assert!(probe(Path::new("/dev/no-such-device")).is_err());
+        assert!(probe(Path::new("/dev/null")).is_err(), "not a block device");
     }
 }

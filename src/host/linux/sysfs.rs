@@ -9,6 +9,9 @@ use lvm2::tables::DevNo;
 use super::block::path_error;
 use crate::host::HostResult;
 
+/// Layers of a stack of devices that are looked at; more are never built.
+const DEEPEST: u32 = 16;
+
 /// What is to know about a device before it is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SysDevice {
@@ -113,6 +116,30 @@ impl Sysfs {
     /// The dm uuid of the device with this kernel name, if it is one of dm's.
     pub(super) fn dm_uuid(&self, name: &str) -> Option<String> {
         read(&self.class().join(name), "dm/uuid")
+    }
+
+    /// The name of a suspended device-mapper device that I/O to `dev` passes:
+    /// the device itself or one below it.
+    pub(super) fn suspended_at_or_below(&self, dev: DevNo) -> Option<String> {
+        let dir = fs::canonicalize(self.root.join(format!("dev/block/{dev}"))).ok()?;
+        self.suspended(&dir, DEEPEST)
+    }
+
+    fn suspended(&self, dir: &Path, depth: u32) -> Option<String> {
+        if let Some(dm) = dm(dir).filter(|dm| dm.suspended) {
+            return Some(dm.name);
+        }
+        let depth = depth.checked_sub(1)?;
+        let mut below = names(&dir.join("slaves"));
+        // A partition's disk is the directory that it lies in.
+        if dir.join("partition").exists() {
+            let disk = dir.parent()?.file_name()?.to_str()?.to_owned();
+            below.push(disk);
+        }
+        below.iter().find_map(|name| {
+            let dir = fs::canonicalize(self.class().join(name)).ok()?;
+            self.suspended(&dir, depth)
+        })
     }
 
     /// Names of all block devices, without looking at them.

@@ -181,6 +181,17 @@ impl SimHost {
         self.machine.changed.notify_all();
     }
 
+    /// Names of the locks that some process holds.
+    #[must_use]
+    pub fn held_locks(&self) -> Vec<String> {
+        let state = self.machine.state();
+        let held = state
+            .locks
+            .iter()
+            .filter(|(_, holders)| !holders.is_empty());
+        held.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Number of openers of a device: processes, file systems and tables.
     #[must_use]
     pub fn open_count(&self, dev: DevNo) -> u32 {
