@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use lvm2::id::VgId;
 use lvm2::name::VgName;
@@ -20,6 +21,10 @@ use super::state::Problem;
 use crate::engine::EngineConfig;
 use crate::host::{DeviceInfo, Skipped};
 
+/// How soon devices that did not answer are looked at again: no event tells
+/// that they do.
+const AGAIN: Duration = Duration::from_secs(2);
+
 /// The VGs of this machine. Everything in it is a cache: it is right only
 /// while the metadata area headers say so.
 pub(super) struct Registry {
@@ -35,6 +40,8 @@ pub(super) struct Registry {
 struct State {
     /// The devices' generation at the last scan; `None` before the first.
     generation: Option<u64>,
+    /// When it was.
+    looked: Option<Instant>,
     /// Counts scans.
     scans: u64,
     vgs: BTreeMap<VgName, Entry>,
@@ -219,6 +226,7 @@ impl Registry {
         let mut state = self.state();
         *state = State {
             generation: Some(generation),
+            looked: Some(Instant::now()),
             scans: state.scans + 1,
             vgs,
             attempted: std::mem::take(&mut state.attempted),
@@ -245,12 +253,18 @@ impl Registry {
     }
 
     fn refresh_if_changed(&self) -> Result<(), EngineError> {
-        let known = self.state().generation;
-        if known == Some(self.watch.host.block.generation()) {
+        if self.is_up_to_date() {
             Ok(())
         } else {
             self.rescan()
         }
+    }
+
+    fn is_up_to_date(&self) -> bool {
+        let state = self.state();
+        let old = state.looked.is_none_or(|looked| looked.elapsed() >= AGAIN);
+        let silent = state.skipped.iter().any(is_silent);
+        state.generation == Some(self.watch.host.block.generation()) && !(silent && old)
     }
 
     /// A VG as it was last seen.

@@ -198,25 +198,27 @@ impl State {
     }
 
     fn sort(&mut self, message: Message) {
-        let (task, reply) = match message {
-            Message::Request(request, reply) => (Task::Request(request), reply),
-            Message::Zeroed(zero, outcome, reply) => {
-                self.zeroing.ended(&zero);
-                match outcome {
-                    Ok(()) => (Task::Finish(zero), reply),
-                    Err(error) => (Task::Abandon(zero, error), reply),
-                }
-            }
-            Message::Close => {
-                self.closing = true;
-                return;
-            }
-        };
-        self.waiting.push_back(Job {
+        let job = |task, reply| Job {
             task,
             reply,
             alone: false,
-        });
+        };
+        match message {
+            Message::Request(request, reply) => {
+                self.waiting.push_back(job(Task::Request(request), reply));
+            }
+            Message::Zeroed(zero, outcome, reply) => {
+                self.zeroing.ended(&zero);
+                let task = match outcome {
+                    Ok(()) => Task::Finish(zero),
+                    Err(error) => Task::Abandon(zero, error),
+                };
+                // Before what came meanwhile: a request about this LV was not
+                // refused yet, and must find it finished.
+                self.waiting.push_front(job(task, reply));
+            }
+            Message::Close => self.closing = true,
+        }
     }
 
     /// The next jobs that can share a commit: no two about one LV, and nothing

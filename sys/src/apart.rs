@@ -15,7 +15,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::{ForkResult, Pid, fork, pipe2};
+use nix::unistd::{ForkResult, Pid, dup2_stderr, dup2_stdin, dup2_stdout, fork, pipe2};
 
 /// The result if the child's cannot be learnt.
 const UNKNOWN: u8 = 1;
@@ -40,6 +40,7 @@ pub fn run(work: impl FnOnce() -> u8, patience: Duration) -> io::Result<u8> {
             // Whoever kills the parent means the work.
             let _ = set_pdeathsig(Signal::SIGTERM);
             let status = work();
+            let_go_of_standard_streams();
             // Where the parent is gone nobody needs it.
             let _ = File::from(theirs).write_all(&[status]);
             std::process::exit(status.into());
@@ -49,6 +50,18 @@ pub fn run(work: impl FnOnce() -> u8, patience: Duration) -> io::Result<u8> {
             // The work was begun: an error here must not make it begin again.
             Ok(await_result(File::from(ours), child, patience).unwrap_or(UNKNOWN))
         }
+    }
+}
+
+/// Whoever reads what the work has printed waits for the last writer to close,
+/// and must not wait for a thread that hangs.
+fn let_go_of_standard_streams() {
+    // Without them the reader waits for a thread that hangs: no more is lost.
+    let _ = io::stdout().flush();
+    if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
+        let _ = dup2_stdin(&null);
+        let _ = dup2_stdout(&null);
+        let _ = dup2_stderr(&null);
     }
 }
 

@@ -28,6 +28,8 @@ mod data;
 mod format;
 mod interop;
 mod nodes;
+mod pitfalls_host;
 mod publish;
 mod support;
+mod wedge;
 mod writers;

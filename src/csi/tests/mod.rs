@@ -1,6 +1,7 @@
 //! The services on a simulated machine.
 
 mod controller;
+mod hang;
 mod node;
 mod socket;
 
@@ -44,7 +45,11 @@ impl Rig {
     }
 
     fn on(sim: SimHost) -> Self {
-        let engine = Engine::start(sim.host(), EngineConfig::default()).unwrap();
+        Self::with(sim, EngineConfig::default())
+    }
+
+    fn with(sim: SimHost, config: EngineConfig) -> Self {
+        let engine = Engine::start(sim.host(), config).unwrap();
         let driver = Driver::new(engine, "local.csi.openebs.io", "n1");
         let controller = ControllerService(Arc::clone(&driver));
         let node = NodeService(Arc::clone(&driver));

@@ -45,9 +45,19 @@ impl Driver {
     /// As there.
     #[must_use]
     pub fn start_with(dir: &Path, extra: &[&str]) -> Self {
+        Self::start_as(&host::binary("lvcsi"), dir, extra)
+    }
+
+    /// [`start_with`](Self::start_with) of another program that is or becomes
+    /// the driver.
+    ///
+    /// # Panics
+    /// As there.
+    #[must_use]
+    pub fn start_as(binary: &Path, dir: &Path, extra: &[&str]) -> Self {
         let mut driver = Self {
             child: None,
-            binary: host::binary("lvcsi"),
+            binary: binary.to_owned(),
             dir: dir.to_owned(),
             extra: extra.iter().map(Into::into).collect(),
         };
