@@ -56,6 +56,7 @@ const PACKAGES: &[(Group, &[&str])] = &[
         &[
             "qemu-system-x86",
             "busybox-static",
+            "xz-utils",
             "kmod",
             "util-linux",
             "udev",

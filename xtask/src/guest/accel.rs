@@ -82,7 +82,7 @@ fn kvm_boots(kernel: &Kernel, initramfs: &Path) -> Result<bool> {
         .args(["-M", "q35", "-m", "512M", "-serial", "stdio"])
         .args(Accel::Kvm.args())
         .arg("-kernel")
-        .arg(kernel.image())
+        .arg(&kernel.image)
         .arg("-initrd")
         .arg(initramfs)
         .args(["-append", "console=ttyS0 panic=-1 lvcsi.mode=probe"])

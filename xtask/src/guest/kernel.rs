@@ -3,9 +3,11 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
 
+use super::vmlinux;
 use crate::{paths, run};
 
 /// An unpacked kernel.
@@ -15,14 +17,20 @@ pub(crate) struct Kernel {
     pub(crate) release: String,
     /// Folder with `boot/` and `lib/modules/`.
     pub(crate) dir: PathBuf,
+    /// What QEMU starts.
+    pub(crate) image: PathBuf,
 }
 
 impl Kernel {
-    /// The bootable image.
-    pub(crate) fn image(&self) -> PathBuf {
-        self.dir
-            .join("boot")
-            .join(format!("vmlinuz-{}", self.release))
+    /// Unpacks the image, so that the guest need not.
+    fn found(dir: PathBuf, release: String) -> Result<Self> {
+        let packed = dir.join("boot").join(format!("vmlinuz-{release}"));
+        let image = vmlinux::unpack(&packed)?.unwrap_or(packed);
+        Ok(Self {
+            release,
+            dir,
+            image,
+        })
     }
 
     /// `lib/modules` with the kernel's folder in it.
@@ -48,7 +56,7 @@ pub(crate) fn prepare() -> Result<Kernel> {
 }
 
 fn cached(cache: &Path) -> Result<Option<Kernel>> {
-    let mut newest = None;
+    let mut newest: Option<(SystemTime, String, PathBuf)> = None;
     for entry in fs::read_dir(cache)? {
         let dir = entry?.path();
         // The marker is written last, so a half-unpacked kernel is never used.
@@ -56,11 +64,13 @@ fn cached(cache: &Path) -> Result<Option<Kernel>> {
             continue;
         };
         let changed = fs::metadata(dir.join("release"))?.modified()?;
-        if newest.as_ref().is_none_or(|(when, _)| changed > *when) {
-            newest = Some((changed, Kernel { release, dir }));
+        if newest.as_ref().is_none_or(|(when, ..)| changed > *when) {
+            newest = Some((changed, release, dir));
         }
     }
-    Ok(newest.map(|(_, kernel)| kernel))
+    newest
+        .map(|(_, release, dir)| Kernel::found(dir, release))
+        .transpose()
 }
 
 fn download(cache: &Path) -> Result<Kernel> {
@@ -99,7 +109,7 @@ fn download(cache: &Path) -> Result<Kernel> {
     fs::rename(&unpacked, &dir)?;
     fs::remove_dir_all(&scratch)?;
     fs::write(dir.join("release"), &release)?;
-    Ok(Kernel { release, dir })
+    Kernel::found(dir, release)
 }
 
 /// `linux-image-amd64` is empty and depends on the real package.

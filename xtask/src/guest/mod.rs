@@ -3,9 +3,11 @@
 
 mod accel;
 mod cli;
-mod initramfs;
+pub(crate) mod cpio;
+pub(crate) mod initramfs;
 mod kernel;
-mod qemu;
+pub(crate) mod qemu;
+mod vmlinux;
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -16,7 +18,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 
 use crate::{paths, run};
+pub(crate) use accel::Accel;
 pub(crate) use cli::command;
+pub(crate) use kernel::Kernel;
 pub(crate) use qemu::Streams;
 
 /// The exit status of a run that was killed at its time-out, as `timeout` has it.
@@ -120,26 +124,27 @@ pub(crate) fn run(options: &Options, argv: &[OsString], streams: Streams) -> Res
     }
 }
 
+/// A kernel and how to run it, for machines of another make than [`run`]'s.
+pub(crate) fn kernel_and_accel() -> Result<(Kernel, Accel)> {
+    let kernel = kernel::prepare().context("cannot prepare the guest's kernel")?;
+    let initramfs = initramfs::prepare(&kernel).context("cannot make the guest's initramfs")?;
+    let accel = accel::choose(&kernel, &initramfs)?;
+    Ok((kernel, accel))
+}
+
 /// Makes what every guest needs, which guests that start at the same time would
 /// make twice.
 pub(crate) fn prepare() -> Result<()> {
-    kvm_works().map(|_| ())
+    kernel_and_accel().map(|_| ())
 }
 
 /// Whether KVM truly works here.
 pub(crate) fn kvm_works() -> Result<bool> {
-    let kernel = kernel::prepare().context("cannot prepare the guest's kernel")?;
-    let initramfs = initramfs::prepare(&kernel).context("cannot make the guest's initramfs")?;
-    Ok(accel::choose(&kernel, &initramfs)? == accel::Accel::Kvm)
+    Ok(kernel_and_accel()?.1 == Accel::Kvm)
 }
 
 /// The files through which the guest learns what to run.
-fn write_private(
-    dir: &Path,
-    kernel: &kernel::Kernel,
-    options: &Options,
-    argv: &[OsString],
-) -> Result<()> {
+fn write_private(dir: &Path, kernel: &Kernel, options: &Options, argv: &[OsString]) -> Result<()> {
     let old_status = dir.join("status");
     if old_status.exists() {
         fs::remove_file(&old_status)?;

@@ -97,13 +97,13 @@ impl Machine<'_> {
             .args(["-m", &format!("{}M", options.memory >> 20)])
             .args(self.accel.args())
             .arg("-kernel")
-            .arg(self.kernel.image())
+            .arg(&self.kernel.image)
             .arg("-initrd")
             .arg(self.initramfs)
             .args([
                 "-append",
                 "console=ttyS0 loglevel=6 panic=-1 mitigations=off random.trust_cpu=on \
-                 net.ifnames=0 lvcsi.mode=run",
+                 net.ifnames=0 no_timer_check lvcsi.mode=run",
             ])
             .arg("-serial")
             .arg(with_path("file:", self.console, ""))
@@ -149,7 +149,7 @@ impl Machine<'_> {
 }
 
 /// QEMU doubles commas inside option values.
-fn with_path(before: &str, path: &Path, after: &str) -> String {
+pub(crate) fn with_path(before: &str, path: &Path, after: &str) -> String {
     format!(
         "{before}{}{after}",
         path.to_string_lossy().replace(',', ",,")
