@@ -9,6 +9,7 @@ mod artifacts;
 mod guest;
 mod levels;
 mod paths;
+mod power;
 mod programs;
 mod proof;
 mod run;

@@ -114,6 +114,14 @@ fn tests(built: &[Executable]) -> Result<Vec<DeviceTest>> {
     std::iter::once(Ok(unit)).chain(integration).collect()
 }
 
+/// The driver, and the program that loads it until the power goes.
+pub(crate) fn power() -> Result<(PathBuf, PathBuf)> {
+    let built = artifacts::build(BINARIES)?;
+    let lvcsi = artifacts::find(&built, "bin", "lvcsi")?;
+    let load = artifacts::find(&built, "bin", "lvcsi-power")?;
+    Ok((lvcsi, load))
+}
+
 /// Runs the demonstration in the guest; returns its status.
 pub(crate) fn demo() -> Result<i32> {
     let built = artifacts::build(BINARIES)?;

@@ -39,7 +39,8 @@ impl Tally {
         }
     }
 
-    fn add_proof(&mut self, proof: Proof) {
+    /// Adds what a suite counted.
+    pub(crate) fn add_proof(&mut self, proof: Proof) {
         match self.proofs.iter_mut().find(|p| p.words == proof.words) {
             Some(known) => known.add(&proof),
             None => self.proofs.push(proof),

@@ -24,6 +24,7 @@ pub mod host;
 pub mod loopvg;
 pub mod lvm;
 pub mod paint;
+pub mod pattern;
 pub mod process;
 pub mod proof;
 pub mod rng;

@@ -124,6 +124,13 @@ const LEVELS: &[Level] = &[
         run: vm::demo,
     },
     Level {
+        name: "power",
+        what: "power cuts: the emulator is killed at random moments of a load",
+        groups: &[Group::Build, Group::Guest],
+        lane: Lane::Alone,
+        run: crate::power::level,
+    },
+    Level {
         name: "bench-budget",
         what: "a short benchmark in the guest against the budgets",
         groups: &[Group::Build, Group::Guest],
