@@ -154,6 +154,9 @@ async fn recover(engine: Engine) {
             for lv in &recovery.removed {
                 tracing::info!(lv, "removed an incomplete volume of an earlier run");
             }
+            for lv in &recovery.resumed {
+                tracing::warn!(lv, "resumed a volume that an earlier run left suspended");
+            }
             for problem in &recovery.problems {
                 tracing::error!(object = problem.object, detail = problem.detail, "recovery");
             }

@@ -337,7 +337,8 @@ impl Engine {
         Ok(report)
     }
 
-    /// Removes LVs that a stopped driver left incomplete. Blocks.
+    /// Removes LVs that a stopped driver left incomplete, and resumes those that
+    /// it left suspended. Blocks.
     #[must_use]
     pub fn recover(&self) -> Recovery {
         recover::recover(self)

@@ -28,8 +28,38 @@ pub(super) fn recover(engine: &Engine) -> Recovery {
             continue;
         }
         remove_incomplete(engine, &loaded, &mut recovery);
+        resume_suspended(engine, &loaded, &mut recovery);
     }
     recovery
+}
+
+/// Resumes our LVs that a killed driver left suspended: nobody else would.
+/// lvm2 suspends LVs only while it holds the VG lock, which the request waits
+/// for.
+fn resume_suspended(engine: &Engine, loaded: &Loaded, recovery: &mut Recovery) {
+    let vg = loaded.vg.name();
+    let report = match engine.vg(vg) {
+        Ok(report) => report,
+        Err(error) => {
+            recovery.problems.push(problem(vg.as_str(), &error));
+            return;
+        }
+    };
+    let suspended = report.lvs.iter().filter(|lv| {
+        let ours = report.vg.lv(lv.name.as_str());
+        let ours = ours.is_some_and(|lv| lv.has_tag(tags::OWNED));
+        ours && lv.device.as_ref().is_some_and(|device| device.suspended)
+    });
+    for lv in suspended {
+        let object = format!("{vg}/{}", lv.name);
+        let activate = Request::Activate {
+            name: lv.name.clone(),
+        };
+        match engine.submit(vg, activate).wait() {
+            Ok(_) => recovery.resumed.push(object),
+            Err(error) => recovery.problems.push(problem(&object, &error)),
+        }
+    }
 }
 
 fn remove_incomplete(engine: &Engine, loaded: &Loaded, recovery: &mut Recovery) {

@@ -167,6 +167,8 @@ pub struct Plan {
 pub struct Recovery {
     /// Incomplete LVs that were removed (`vg/lv`).
     pub removed: Vec<String>,
+    /// LVs that were left suspended and go on now (`vg/lv`).
+    pub resumed: Vec<String>,
     /// VGs that could not be looked at or changed, and why.
     pub problems: Vec<Problem>,
 }

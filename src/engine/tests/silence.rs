@@ -160,3 +160,23 @@ fn zeroing_that_hangs_holds_up_its_own_lv_only() {
     wait_until(|| sim.held_locks().is_empty());
     assert_eq!(sound_lvs(&sim), ["raw", "x"]);
 }
+
+/// Killed between suspending and resuming a new device: the next start lets it
+/// go on.
+#[test]
+fn a_device_that_a_killed_driver_left_suspended_is_resumed() {
+    let sim = machine();
+    let engine = impatient(&sim);
+    // The first resume makes the hidden device live, the second shows it.
+    sim.on(CallKind::DmResume, 1, Fault::Crash);
+    let _ = run(&engine, Request::Create(create_block("raw", 8))).unwrap_err();
+    let next = impatient(&sim);
+    let suspended = |engine: &Engine| {
+        let report = engine.vg(&vg()).unwrap();
+        report.lvs[0].device.as_ref().unwrap().suspended
+    };
+    assert!(suspended(&next));
+    let recovery = next.recover();
+    assert_eq!(recovery.resumed, ["data/raw"], "{recovery:?}");
+    assert!(!suspended(&next));
+}

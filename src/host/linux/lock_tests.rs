@@ -21,7 +21,7 @@ fn bump(counter: &Path) {
 }
 
 #[test]
-fn exclusion_between_threads_and_processes_that_follow_lvm2() {
+fn pitfall_24_exclusion_between_threads_and_processes_that_follow_lvm2() {
     // The other processes run lvm2's algorithm written down once more, in Python.
     const OTHER: &str = r#"
 import fcntl, os, sys

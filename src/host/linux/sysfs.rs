@@ -231,6 +231,9 @@ pub(super) mod fake {
                 format!("MAJOR=8\nMINOR={minor}\nDEVNAME={name}\n"),
             )
             .unwrap();
+            let numbers = self.dir.path().join("dev/block");
+            fs::create_dir_all(&numbers).unwrap();
+            std::os::unix::fs::symlink(dir, numbers.join(format!("8:{minor}"))).unwrap();
             fs::write(dir.join("size"), format!("{}\n", mib * 2048)).unwrap();
             for (attribute, value) in attributes {
                 let path = dir.join(attribute);
@@ -276,5 +279,25 @@ pub(super) mod fake {
             (dm.name.as_str(), dm.uuid.as_str(), dm.suspended),
             ("a-b", "LVM-x", true)
         );
+    }
+    #[test]
+    fn finds_what_is_suspended_below_a_partition() {
+        let sysfs = FakeSysfs::new();
+        sysfs.add("dm-0", 8, &[("dm/name", "low"), ("dm/suspended", "1")]);
+        let upper = [
+            ("dm/name", "up"),
+            ("dm/suspended", "0"),
+            ("slaves/dm-0", ""),
+        ];
+        sysfs.add("dm-1", 8, &upper);
+        sysfs.add_partition("dm-1", 1, 4);
+        sysfs.add("sda", 8, &[]);
+        let sysfs = Sysfs::new(sysfs.root());
+        let below = |minor| sysfs.suspended_at_or_below(DevNo { major: 8, minor });
+        for minor in 0..3 {
+            assert_eq!(below(minor).as_deref(), Some("low"), "8:{minor}");
+        }
+        assert_eq!(below(3), None);
+        assert_eq!(below(9), None, "no such device");
     }
 }
