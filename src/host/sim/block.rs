@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::fault::{CallKind, eio};
-use super::machine::{Entered, OpenFile, Process};
+use super::journal::DiskEvent;
+use super::machine::{Entered, OpenFile, Part, Process};
 use super::pages::index;
 use crate::host::{
     BlockDevice, BlockDevices, DeviceInfo, HostError, HostResult, SkipReason, Skipped,
@@ -158,15 +159,27 @@ impl Handle {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let mut entered = self.change(CallKind::Write, offset, data.len() as u64)?;
-        if !entered.short {
+        let mut entered = match self.change(CallKind::Write, offset, data.len() as u64) {
+            Ok(entered) => entered,
+            Err(error) => {
+                let failed = || DiskEvent::failed(&self.info.path, offset, data);
+                self.process.machine.state().note(failed);
+                return Err(error);
+            }
+        };
+        let Some(part) = entered.fails_after else {
             return entered.state.write(self.info.devno, offset, data);
-        }
+        };
         let block = u64::from(self.info.block_size);
-        let half = data.len() as u64 / 2 / block * block;
+        let len = match part {
+            Part::Half => data.len() as u64 / 2 / block * block,
+            Part::All => data.len() as u64,
+        };
         entered
             .state
-            .write(self.info.devno, offset, &data[..index(half)])?;
+            .write(self.info.devno, offset, &data[..index(len)])?;
+        let failed = || DiskEvent::failed(&self.info.path, offset, data);
+        entered.state.note(failed);
         Err(eio())
     }
 }

@@ -130,6 +130,18 @@ impl Disk {
         self.durable.write(offset, data);
     }
 
+    /// What reads see.
+    pub(super) fn content(&self) -> &Pages {
+        &self.current
+    }
+
+    /// Makes `pages` the durable content.
+    pub(super) fn restore(&mut self, pages: Pages) {
+        self.pending.clear();
+        self.durable = pages.clone();
+        self.current = pages;
+    }
+
     /// What a power cut leaves: the durable content, with those of the
     /// pending writes that `apply` chooses to put on it.
     pub(super) fn power_cut(&mut self, mut apply: impl FnMut(&Pending, &mut Pages)) {

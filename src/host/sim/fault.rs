@@ -115,6 +115,9 @@ pub enum Fault {
     /// A write puts down its first half, in whole blocks, and answers EIO.
     /// Other calls fail as with [`Fault::Eio`].
     ShortWrite,
+    /// A write does its work and answers EIO all the same: the caller cannot
+    /// know. Other calls fail as with [`Fault::Eio`].
+    LostAnswer,
     /// The call does not return before
     /// [`SimHost::unhang`](super::SimHost::unhang); then it goes on as usual.
     Hang,
@@ -141,6 +144,8 @@ pub(super) fn eio() -> io::Error {
 enum Rule {
     /// The call of this number, counted from 0.
     Number(u64),
+    /// This call and all later ones of the kind, on this object or any.
+    From(u64, CallKind, Option<String>),
     /// The call of this kind after so many more of it.
     Nth(CallKind, u64),
     /// Every call of the kind (or any) on this object.
@@ -154,6 +159,8 @@ pub(super) struct Faults {
     rules: Vec<(Rule, Fault)>,
     /// Hanging calls return when this has grown past its value at their start.
     pub(super) releases: u64,
+    /// Calls that hang now.
+    pub(super) hanging: usize,
 }
 
 impl Faults {
@@ -164,6 +171,10 @@ impl Faults {
         self.rules.retain_mut(|(rule, fault)| {
             let (hit, used) = match rule {
                 Rule::Number(n) => (*n == number, *n <= number),
+                Rule::From(n, kind, object) => {
+                    let here = object.as_ref().is_none_or(|object| *object == call.object);
+                    (*n <= number && *kind == call.kind && here, false)
+                }
                 Rule::Nth(kind, _) if *kind != call.kind => (false, false),
                 Rule::Nth(_, left) => {
                     let hit = *left == 0;
@@ -186,6 +197,11 @@ impl Faults {
 
     pub(super) fn at(&mut self, number: u64, fault: Fault) {
         self.rules.push((Rule::Number(number), fault));
+    }
+
+    pub(super) fn from(&mut self, number: u64, kind: CallKind, object: Option<&str>, fault: Fault) {
+        let rule = Rule::From(number, kind, object.map(str::to_owned));
+        self.rules.push((rule, fault));
     }
 
     pub(super) fn on(&mut self, kind: CallKind, nth: u64, fault: Fault) {

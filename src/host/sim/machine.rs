@@ -12,6 +12,7 @@ use super::disk::{Data, Disk};
 use super::dm::Mapped;
 use super::fault::{Call, CallKind, Fault, Faults, eio};
 use super::fs::Mounted;
+use super::journal::DiskEvent;
 use super::locks::Holder;
 use super::pages::index;
 use super::table::Spot;
@@ -32,6 +33,8 @@ pub(super) struct State {
     /// Directories (`true`) and files.
     pub(super) paths: BTreeMap<PathBuf, bool>,
     pub(super) faults: Faults,
+    /// What the disks were told, while somebody wants to know.
+    pub(super) journal: Option<Vec<DiskEvent>>,
     /// Processes that died by themselves.
     dead: BTreeSet<u64>,
     /// Every process up to this number died with the others.
@@ -57,6 +60,7 @@ impl State {
             mounts: Vec::new(),
             paths,
             faults: Faults::default(),
+            journal: None,
             dead: BTreeSet::new(),
             all_dead: 0,
             generation: 1,
@@ -71,6 +75,13 @@ impl State {
     pub(super) fn id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
+    }
+
+    /// Records an event, if there is a record.
+    pub(super) fn note(&mut self, event: impl FnOnce() -> DiskEvent) {
+        if let Some(journal) = &mut self.journal {
+            journal.push(event());
+        }
     }
 
     /// The process is gone: so are its locks and open files.
@@ -185,6 +196,9 @@ impl State {
             Spot::Disk { dev, offset } => {
                 self.disk(dev)?;
                 let disk = self.disks.get_mut(&dev).ok_or_else(eio)?;
+                if let Some(journal) = &mut self.journal {
+                    journal.push(DiskEvent::write(disk, offset, &data));
+                }
                 disk.write(seq, offset, data);
                 self.next_write += 1;
                 Ok(())
@@ -200,6 +214,9 @@ impl State {
             self.disk(dev)?;
             if let Some(disk) = self.disks.get_mut(&dev) {
                 disk.flush();
+                if let Some(journal) = &mut self.journal {
+                    journal.push(DiskEvent::flush(disk));
+                }
             }
             return Ok(());
         }
@@ -269,11 +286,18 @@ pub(super) struct Process {
     pub(super) id: u64,
 }
 
+/// How much of a failing write reaches the disk.
+#[derive(Clone, Copy)]
+pub(super) enum Part {
+    Half,
+    All,
+}
+
 /// A call that was let in.
 pub(super) struct Entered<'a> {
     pub(super) state: MutexGuard<'a, State>,
-    /// Only half of the write shall reach the disk.
-    pub(super) short: bool,
+    /// The write shall be answered by an error after this much of it.
+    pub(super) fails_after: Option<Part>,
 }
 
 impl Process {
@@ -296,20 +320,28 @@ impl Process {
         match fault {
             None => Ok(Entered {
                 state,
-                short: false,
+                fails_after: None,
             }),
-            Some(Fault::ShortWrite) if kind == CallKind::Write => {
-                Ok(Entered { state, short: true })
-            }
+            Some(Fault::ShortWrite) if kind == CallKind::Write => Ok(Entered {
+                state,
+                fails_after: Some(Part::Half),
+            }),
+            Some(Fault::LostAnswer) if kind == CallKind::Write => Ok(Entered {
+                state,
+                fails_after: Some(Part::All),
+            }),
             Some(Fault::Hang) => {
                 let before = state.faults.releases;
+                state.faults.hanging += 1;
+                self.machine.changed.notify_all();
                 while state.faults.releases == before && state.alive(self.id).is_ok() {
                     state = self.machine.wait(state);
                 }
+                state.faults.hanging -= 1;
                 state.alive(self.id)?;
                 Ok(Entered {
                     state,
-                    short: false,
+                    fails_after: None,
                 })
             }
             Some(Fault::Crash) => {

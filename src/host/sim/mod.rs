@@ -13,6 +13,7 @@ mod disk;
 mod dm;
 mod fault;
 mod fs;
+mod journal;
 mod locks;
 mod machine;
 mod pages;
@@ -30,8 +31,9 @@ use std::sync::Arc;
 use lvm2::tables::DevNo;
 
 pub use fault::{Call, CallKind, Fault};
+pub use journal::{DiskEvent, DiskImage};
 pub use power::CrashPolicy;
-pub use setup::SetupError;
+pub use setup::{SetupError, VgLayout};
 
 use self::disk::Disk;
 use self::machine::{Machine, Process};
@@ -159,6 +161,15 @@ impl SimHost {
         self.machine.state().faults.at(number, fault);
     }
 
+    /// Makes this call and every later one of `kind` fail, on this object or
+    /// on any, until [`clear_faults`](Self::clear_faults).
+    pub fn fail_from(&self, number: u64, kind: CallKind, object: Option<&str>, fault: Fault) {
+        self.machine
+            .state()
+            .faults
+            .from(number, kind, object, fault);
+    }
+
     /// Makes one call of this kind fail, after `nth` more of them went well.
     pub fn on(&self, kind: CallKind, nth: u64, fault: Fault) {
         self.machine.state().faults.on(kind, nth, fault);
@@ -181,7 +192,13 @@ impl SimHost {
         self.machine.changed.notify_all();
     }
 
-    /// Names of the locks that some process holds.
+    /// Number of calls that hang now.
+    #[must_use]
+    pub fn hanging(&self) -> usize {
+        self.machine.state().faults.hanging
+    }
+
+    /// Names of the locks that somebody holds.
     #[must_use]
     pub fn held_locks(&self) -> Vec<String> {
         let state = self.machine.state();

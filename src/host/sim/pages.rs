@@ -91,6 +91,17 @@ impl Pages {
         }
     }
 
+    /// The pages that were written, as offset and bytes.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.parts_from(0)
+    }
+
+    /// The same from the page that holds `offset`.
+    pub(super) fn parts_from(&self, offset: u64) -> impl Iterator<Item = (u64, &[u8])> {
+        let pages = self.pages.range(offset / PAGE..);
+        pages.map(|(number, page)| (number * PAGE, page.as_slice()))
+    }
+
     /// Takes over the pages of `other` that overlap the range.
     pub(super) fn adopt(&mut self, other: &Self, offset: u64, length: u64) {
         let first = offset / PAGE;

@@ -51,6 +51,40 @@ pub enum SetupError {
     },
 }
 
+/// How the PVs of a new VG are laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VgLayout {
+    /// Size of an extent.
+    pub extent_size: ExtentSize,
+    /// Where the data begins on each PV, in bytes; the metadata area reaches up
+    /// to it.
+    pub data_start: u64,
+    /// A second metadata area of the same size at the end of each PV.
+    pub second_area: bool,
+    /// Whether the LVs may be activated when the devices appear.
+    pub autoactivation: bool,
+}
+
+impl VgLayout {
+    /// As `pvcreate` and `vgcreate` do it by themselves.
+    #[must_use]
+    pub fn new(extent_size: ExtentSize) -> Self {
+        Self {
+            extent_size,
+            data_start: MIB,
+            second_area: false,
+            autoactivation: true,
+        }
+    }
+
+    /// Start and size of the second metadata area of a disk of `size` bytes.
+    fn second(&self, size: u64) -> Option<(u64, u64)> {
+        let area = self.data_start.saturating_sub(MDA);
+        self.second_area
+            .then(|| (size.saturating_sub(area) / MIB * MIB, area))
+    }
+}
+
 /// A PV as a text names it.
 struct PvLines {
     id: PvId,
@@ -71,17 +105,37 @@ impl SimHost {
         disks: &[&str],
         extent_size: ExtentSize,
     ) -> Result<VgId, SetupError> {
+        self.add_vg_with(name, disks, VgLayout::new(extent_size))
+    }
+
+    /// The same with another layout of the PVs.
+    ///
+    /// # Errors
+    /// When the name is none, or a disk is missing or too small.
+    pub fn add_vg_with(
+        &self,
+        name: &str,
+        disks: &[&str],
+        layout: VgLayout,
+    ) -> Result<VgId, SetupError> {
         VgName::new(name)?;
+        let extent_size = layout.extent_size;
         let id = VgId::from_random(self.random_bytes());
         let mut text = format!(
             "{name} {{\nid = \"{id}\"\nseqno = 1\nformat = \"lvm2\"\n\
-             status = [\"RESIZEABLE\", \"READ\", \"WRITE\"]\nflags = []\nextent_size = {}\n\
+             status = [\"RESIZEABLE\", \"READ\", \"WRITE\"]\nflags = [{}]\nextent_size = {}\n\
              max_lv = 0\nmax_pv = 0\nmetadata_copies = 0\n\nphysical_volumes {{\n",
+            if layout.autoactivation {
+                ""
+            } else {
+                "\"NOAUTOACTIVATE\""
+            },
             extent_size.sectors()
         );
         for (number, disk) in disks.iter().enumerate() {
             let size = self.size_of(disk)?;
-            let extents = extent_size.floor(Bytes(size.saturating_sub(MIB)));
+            let end = layout.second(size).map_or(size, |(start, _)| start);
+            let extents = extent_size.floor(Bytes(end.saturating_sub(layout.data_start)));
             if extents.is_zero() {
                 let extent = extent_size.bytes();
                 return Err(SetupError::TooSmall {
@@ -98,7 +152,7 @@ impl SimHost {
                  pe_count = {extents}\n}}\n",
                 PvId::from_random(self.random_bytes()),
                 size / SECTOR,
-                MIB / SECTOR,
+                layout.data_start / SECTOR,
             );
         }
         let now = self.machine.state().now.as_secs();
@@ -110,7 +164,7 @@ impl SimHost {
              creation_host = \"sim\"\t# Linux sim 6.1.0 #1 x86_64\ncreation_time = {now}\t# then\n\n",
             disks.join(" "),
         );
-        self.add_vg_text(&text)?;
+        self.put_text(&text, |size| layout.second(size))?;
         Ok(id)
     }
 
@@ -121,6 +175,14 @@ impl SimHost {
     /// # Errors
     /// When an id is none, or the text is too long for a metadata area.
     pub fn add_vg_text(&self, text: &str) -> Result<(), SetupError> {
+        self.put_text(text, |_| None)
+    }
+
+    fn put_text(
+        &self,
+        text: &str,
+        second: impl Fn(u64) -> Option<(u64, u64)>,
+    ) -> Result<(), SetupError> {
         for pv in pv_lines(text)?.into_iter().filter(|pv| !pv.missing) {
             let size = match self.size_of(&pv.device) {
                 Ok(size) => size,
@@ -129,7 +191,15 @@ impl SimHost {
                     pv.dev_size
                 }
             };
-            self.write_pv(&pv.device, pv.id, size, pv.pe_start, Some(text))?;
+            let mut areas = vec![(MDA, pv.pe_start.saturating_sub(MDA))];
+            areas.extend(second(size));
+            let head = PvHead {
+                id: pv.id,
+                size,
+                data_start: pv.pe_start,
+                areas: &areas,
+            };
+            self.write_pv(&pv.device, &head, Some(text))?;
         }
         Ok(())
     }
@@ -140,38 +210,43 @@ impl SimHost {
     /// When there is no such disk.
     pub fn add_pv(&self, disk: &str) -> Result<PvId, SetupError> {
         let id = PvId::from_random(self.random_bytes());
-        self.write_pv(disk, id, self.size_of(disk)?, MIB, None)?;
+        let head = PvHead {
+            id,
+            size: self.size_of(disk)?,
+            data_start: MIB,
+            areas: &[(MDA, MIB - MDA)],
+        };
+        self.write_pv(disk, &head, None)?;
         Ok(id)
     }
 
     fn write_pv(
         &self,
         path: &str,
-        id: PvId,
-        size: u64,
-        pe_start: u64,
+        head: &PvHead<'_>,
         text: Option<&str>,
     ) -> Result<(), SetupError> {
-        let area = pe_start.saturating_sub(MDA);
         let disk = self.disk(path);
-        let mut locations = Vec::new();
-        if let Some(text) = text {
-            let mut bytes = text.as_bytes().to_vec();
-            bytes.push(0);
-            let len = bytes.len() as u64;
-            if RING + len > area {
-                return Err(SetupError::TooLong {
-                    len: Bytes(len),
-                    area: Bytes(area),
-                });
+        for &(start, area) in head.areas {
+            let mut locations = Vec::new();
+            if let Some(text) = text {
+                let mut bytes = text.as_bytes().to_vec();
+                bytes.push(0);
+                let len = bytes.len() as u64;
+                if RING + len > area {
+                    return Err(SetupError::TooLong {
+                        len: Bytes(len),
+                        area: Bytes(area),
+                    });
+                }
+                for word in [RING, len, u64::from(crc(&bytes))] {
+                    locations.extend(word.to_le_bytes());
+                }
+                disk.write(start + RING, &bytes);
             }
-            for word in [RING, len, u64::from(crc(&bytes))] {
-                locations.extend(word.to_le_bytes());
-            }
-            disk.write(MDA + RING, &bytes);
+            disk.write(start, &mda_header(start, area, &locations));
         }
-        disk.write(MDA, &mda_header(area, &locations));
-        disk.write(LABEL, &label(id, size, pe_start, area, text.is_some()));
+        disk.write(LABEL, &label(head, text.is_some()));
         Ok(())
     }
 
@@ -196,11 +271,11 @@ fn put(sector: &mut [u8; 512], at: usize, bytes: &[u8]) {
     sector[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
-fn mda_header(area: u64, locations: &[u8]) -> [u8; 512] {
+fn mda_header(start: u64, area: u64, locations: &[u8]) -> [u8; 512] {
     let mut sector = [0; 512];
     put(&mut sector, 4, MAGIC);
     put(&mut sector, 20, &1u32.to_le_bytes());
-    put(&mut sector, 24, &MDA.to_le_bytes());
+    put(&mut sector, 24, &start.to_le_bytes());
     put(&mut sector, 32, &area.to_le_bytes());
     put(&mut sector, 40, locations);
     let sum = crc(&sector[4..]);
@@ -208,20 +283,33 @@ fn mda_header(area: u64, locations: &[u8]) -> [u8; 512] {
     sector
 }
 
-fn label(id: PvId, size: u64, pe_start: u64, area: u64, in_use: bool) -> [u8; 512] {
+/// What a label says.
+struct PvHead<'a> {
+    id: PvId,
+    size: u64,
+    data_start: u64,
+    /// Start and size of each metadata area.
+    areas: &'a [(u64, u64)],
+}
+
+fn label(head: &PvHead<'_>, in_use: bool) -> [u8; 512] {
     let mut sector = [0; 512];
     put(&mut sector, 0, b"LABELONE");
     put(&mut sector, 8, &1u64.to_le_bytes());
     put(&mut sector, 20, &32u32.to_le_bytes());
     put(&mut sector, 24, b"LVM2 001");
-    put(&mut sector, 32, id.as_str().as_bytes());
-    // Size; one data area to the end; terminator; one metadata area; terminator.
-    let words = [size, pe_start, 0, 0, 0, MDA, area, 0, 0];
-    for (number, word) in words.into_iter().enumerate() {
-        put(&mut sector, 64 + 8 * number, &word.to_le_bytes());
+    put(&mut sector, 32, head.id.as_str().as_bytes());
+    // Size; one data area to the end; terminator; metadata areas; terminator.
+    let mut words = vec![head.size, head.data_start, 0, 0, 0];
+    words.extend(head.areas.iter().flat_map(|&(start, size)| [start, size]));
+    words.extend([0, 0]);
+    let mut at = 64;
+    for word in words {
+        put(&mut sector, at, &word.to_le_bytes());
+        at += 8;
     }
-    put(&mut sector, 136, &2u32.to_le_bytes());
-    put(&mut sector, 140, &u32::from(in_use).to_le_bytes());
+    put(&mut sector, at, &2u32.to_le_bytes());
+    put(&mut sector, at + 4, &u32::from(in_use).to_le_bytes());
     let sum = crc(&sector[20..]);
     put(&mut sector, 16, &sum.to_le_bytes());
     sector

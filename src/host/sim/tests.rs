@@ -3,6 +3,7 @@
 mod devices;
 mod faults;
 mod files;
+mod journal;
 
 use std::sync::Arc;
 

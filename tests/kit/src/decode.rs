@@ -138,6 +138,9 @@ fn areas(bytes: &[u8], at: &mut usize) -> Vec<(u64, u64)> {
     }
 }
 
+/// Gives `length` bytes from `offset` of a PV.
+pub type Reader<'a> = &'a dyn Fn(u64, usize) -> Vec<u8>;
+
 /// Decodes the PV on `path`.
 ///
 /// # Errors
@@ -146,7 +149,17 @@ fn areas(bytes: &[u8], at: &mut usize) -> Vec<(u64, u64)> {
 /// # Panics
 /// If the device cannot be read.
 pub fn pv(path: &Path) -> Result<Pv, Defect> {
-    let head = read(path, 0, 2048).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    pv_with(&|offset, length| {
+        read(path, offset, length).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    })
+}
+
+/// Decodes the PV that `read` gives the bytes of.
+///
+/// # Errors
+/// The first [`Defect`] that is found.
+pub fn pv_with(read: Reader<'_>) -> Result<Pv, Defect> {
+    let head = read(0, 2048);
     let label = head
         .chunks_exact(512)
         .find(|sector| sector.starts_with(b"LABELONE"))
@@ -161,7 +174,7 @@ pub fn pv(path: &Path) -> Result<Pv, Defect> {
     let uuid = String::from_utf8_lossy(&label[32..64]).into_owned();
     let mdas = mdas
         .iter()
-        .map(|&(start, _)| mda(path, start))
+        .map(|&(start, _)| mda(read, start))
         .collect::<Result<_, _>>()?;
     let data_start = data.first().map_or(0, |area| area.0);
     Ok(Pv {
@@ -173,11 +186,7 @@ pub fn pv(path: &Path) -> Result<Pv, Defect> {
     })
 }
 
-fn mda(path: &Path, start: u64) -> Result<Mda, Defect> {
-    let read = |offset, length: u64| {
-        let length = usize::try_from(length).expect("size of a metadata text");
-        read(path, offset, length).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-    };
+fn mda(read: Reader<'_>, start: u64) -> Result<Mda, Defect> {
     let header = read(start, 512);
     if crc(&header[4..]) != u32_at(&header, 0) {
         return Err(Defect::HeaderChecksum(start));
@@ -192,8 +201,12 @@ fn mda(path: &Path, start: u64) -> Result<Mda, Defect> {
     let mut text = None;
     if offset != 0 {
         let wrapped = (offset + text_size).saturating_sub(size);
-        let mut bytes = read(start + offset, text_size - wrapped);
-        bytes.extend(read(start + 512, wrapped));
+        if text_size > size || wrapped > text_size {
+            return Err(Defect::Header(start));
+        }
+        let length = |bytes: u64| usize::try_from(bytes).expect("size of a metadata text");
+        let mut bytes = read(start + offset, length(text_size - wrapped));
+        bytes.extend(read(start + 512, length(wrapped)));
         if crc(&bytes) != u32_at(&header, 56) {
             return Err(Defect::TextChecksum(start));
         }
