@@ -8,7 +8,7 @@ use lvm2::tables::{self, DevNo, Device};
 
 use super::error::EngineError;
 use super::loaded::Loaded;
-use crate::host::{DmDevice, Exposure, Host, HostError};
+use crate::host::{DmDevice, Exposure, Host, HostError, SuspendMode};
 
 fn object(vg: &Vg, lv: &Lv) -> String {
     format!("{}/{}", vg.name(), lv.name)
@@ -162,7 +162,32 @@ fn resume_as(
     let names = names(vg, lv).filter(|_| exposure != Exposure::Hidden);
     host.dm
         .resume(dev, &want.name, names, exposure)
-        .map_err(|error| host_error(vg, lv, error))
+        .map_err(|error| {
+            // Whoever resumes the device next must not get a table that no
+            // longer belongs to the metadata by then.
+            unload(host, dev);
+            host_error(vg, lv, error)
+        })
+}
+
+/// Suspends and resumes a device that nobody uses yet: only a resume that ends
+/// a suspension makes an event for udev.
+pub(super) fn announce(
+    host: &Host,
+    vg: &Vg,
+    lv: &Lv,
+    dev: DevNo,
+    want: &Device,
+) -> Result<(), EngineError> {
+    host.dm
+        .suspend(dev, SuspendMode::default())
+        .map_err(|error| host_error(vg, lv, error))?;
+    resume(host, vg, lv, dev, want).inspect_err(|_| {
+        // A device that holds back I/O is worse than none.
+        if let Err(left) = host.dm.remove(dev, &want.name, names(vg, lv), exposure(lv)) {
+            tracing::warn!(device = %want.name, error = %left, "a suspended device stays behind");
+        }
+    })
 }
 
 /// Drops a table that was loaded for a change that did not come.

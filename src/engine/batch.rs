@@ -8,6 +8,7 @@ use lvm2::id::LvId;
 use lvm2::model::Vg;
 use lvm2::name::{LvName, VgName};
 
+use super::activation;
 use super::activity::Activity;
 use super::area::PvDevice;
 use super::commit::{self, Committed};
@@ -39,6 +40,13 @@ impl Task {
         match self {
             Self::Request(request) => request.names(),
             Self::Finish(zero) | Self::Abandon(zero, _) => zero.names(),
+        }
+    }
+
+    fn lv(&self) -> &LvName {
+        match self {
+            Self::Request(request) => request.lv(),
+            Self::Finish(zero) | Self::Abandon(zero, _) => &zero.lv,
         }
     }
 
@@ -154,7 +162,7 @@ impl Batch {
                 }
                 // The space may be there once this turn's removals are committed.
                 Err(error) if frees && is_no_space(&error) => done.again.push(job),
-                Err(error) => answers.push((job.reply, Err(error))),
+                Err(error) => give_up(job, error, done, &mut answers),
             }
         }
         let current = if Arc::ptr_eq(&vg, &loaded.vg) {
@@ -211,6 +219,11 @@ impl Batch {
         if !Arc::ptr_eq(&planned.vg, vg) {
             writable(loaded, &self.host)?;
         }
+        let object = format!("{}/{}", self.vg, task.lv());
+        let zeroed = planned.zero.as_ref().map(|zero| zero.id);
+        for id in planned.instead_of.into_iter().chain(zeroed) {
+            execution.claim(id, &object)?;
+        }
         let deactivates = planned
             .before
             .iter()
@@ -223,9 +236,6 @@ impl Batch {
                 &planned.vg
             };
             execution.run(step, loaded, layout)?;
-        }
-        if let Some(zero) = &planned.zero {
-            execution.claim(zero)?;
         }
         Ok(planned)
     }
@@ -260,11 +270,18 @@ impl Batch {
                 Ok(fresh)
             }
             Ok(Committed::Partly(errors)) => {
-                for error in errors {
+                for error in &errors {
                     tracing::warn!(vg = %self.vg, seqno, %error, "a metadata area was not written; the next commit refreshes it");
                 }
                 self.registry.rescan()?;
-                self.registry.load(&self.vg)
+                let fresh = self.registry.load(&self.vg)?;
+                // The device that took it may be gone already.
+                match errors.into_iter().next() {
+                    Some(error) if fresh.vg.seqno() < seqno => {
+                        Err(commit::failed(&self.vg, seqno, error))
+                    }
+                    _ => Ok(fresh),
+                }
             }
             Err(error) => {
                 self.registry.forget(&self.vg);
@@ -299,8 +316,20 @@ impl Batch {
         if names.is_empty() {
             return;
         }
+        if let Err(error) = writable(current, &self.host) {
+            tracing::error!(vg = %self.vg, %error, "LVs that did not come up stay behind");
+            return;
+        }
         let mut vg = Arc::clone(&current.vg);
         for name in names {
+            let Some(lv) = vg.lv(name.as_str()) else {
+                continue;
+            };
+            // Extents under a device must not become free.
+            if let Err(error) = activation::deactivate(&self.host, &vg, lv) {
+                tracing::error!(%error, "an LV that did not come up stays behind");
+                continue;
+            }
             let request = Request::Remove {
                 name: name.clone(),
                 must_exist: false,
@@ -312,6 +341,9 @@ impl Batch {
                     tracing::error!(%error, "cannot take back an LV that did not come up")
                 }
             }
+        }
+        if Arc::ptr_eq(&vg, &current.vg) {
+            return;
         }
         if let Err(error) = self.commit(&vg, current, &[], &[]) {
             tracing::error!(vg = %self.vg, %error, "LVs that did not come up stay behind");
@@ -408,8 +440,29 @@ fn reject(
             job.alone = true;
             done.again.push(job);
         } else {
-            answers.push((job.reply, Err(error.clone())));
+            give_up(job, error.clone(), done, answers);
         }
+    }
+}
+
+/// Answers a job that failed before it changed anything. An LV that cannot be
+/// finished goes first; why is what the caller hears, whatever comes of that.
+fn give_up(job: Job, error: EngineError, done: &mut Done, answers: &mut Vec<Answer>) {
+    let Job {
+        task, reply, claim, ..
+    } = job;
+    match task {
+        Task::Finish(zero) => done.again.push(Job {
+            task: Task::Abandon(zero, error),
+            reply,
+            alone: false,
+            claim,
+        }),
+        Task::Abandon(zero, cause) => {
+            tracing::warn!(lv = %zero.lv, %error, "an incomplete LV stays until its request is repeated or the driver starts again");
+            answers.push((reply, Err(cause)));
+        }
+        Task::Request(_) => answers.push((reply, Err(error))),
     }
 }
 

@@ -71,11 +71,7 @@ pub(super) fn stage(
         next.precommitted = None;
         places.push((&copy.area, place, next));
     }
-    let failed = |source| EngineError::Commit {
-        vg: vg.name().clone(),
-        seqno: vg.seqno(),
-        source: Arc::new(source),
-    };
+    let failed = |source| failed(vg.name(), vg.seqno(), source);
     for (area, place, _) in &places {
         area.write_text(place, &text).map_err(failed)?;
     }
@@ -123,11 +119,7 @@ impl Staged {
             return Ok(Committed::Partly(errors));
         }
         let source = errors.swap_remove(0);
-        Err(EngineError::Commit {
-            vg: self.vg.name().clone(),
-            seqno: self.vg.seqno(),
-            source: Arc::new(source),
-        })
+        Err(failed(self.vg.name(), self.vg.seqno(), source))
     }
 
     fn into_loaded(self, old: &Loaded) -> Loaded {
@@ -162,6 +154,15 @@ impl Staged {
             },
             None => copy.clone(),
         }
+    }
+}
+
+/// A commit that did not happen, or of which that is not known.
+pub(super) fn failed(vg: &VgName, seqno: u32, source: HostError) -> EngineError {
+    EngineError::Commit {
+        vg: vg.clone(),
+        seqno,
+        source: Arc::new(source),
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lvm2::id::LvId;
 use lvm2::model::{Lv, Vg};
 use lvm2::name::LvName;
 use lvm2::tables::{DevNo, Device};
@@ -19,7 +20,7 @@ use super::state::LvState;
 use super::step::Step;
 use super::wipe::{self, WipeError};
 use super::zeroing::{Claim, claim_name};
-use crate::host::{DmDevice, Exposure, Host, HostError, LockMode, SuspendMode};
+use crate::host::{DmDevice, Exposure, Host, HostError, LockMode};
 
 /// The device work of one turn, with what later steps need of earlier ones.
 pub(super) struct Execution<'a> {
@@ -87,17 +88,18 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// Says to other processes that the incomplete LV has a living maker.
-    pub(super) fn claim(&mut self, zero: &Zero) -> Result<(), EngineError> {
+    /// Says to other processes that the incomplete LV has a living maker;
+    /// fails if it is one of them.
+    pub(super) fn claim(&mut self, id: LvId, object: &str) -> Result<(), EngineError> {
         let guard = self
             .host
             .locks
-            .lock(&claim_name(&zero.id), LockMode::Exclusive, Duration::ZERO)
+            .lock(&claim_name(&id), LockMode::Exclusive, Duration::ZERO)
             .map_err(|source| EngineError::Host {
-                object: zero.lv.to_string(),
+                object: object.to_owned(),
                 source: Arc::new(source),
             })?;
-        self.claims.insert(zero.id, guard);
+        self.claims.insert(id, guard);
         Ok(())
     }
 
@@ -149,7 +151,7 @@ impl<'a> Execution<'a> {
             Subject::Absent(name) => Ok(LvState {
                 vg: vg.name().clone(),
                 name: name.clone(),
-                id: lvm2::id::LvId::from_random([0; 32]),
+                id: LvId::from_random([0; 32]),
                 size: Bytes(0),
                 tags: Vec::new(),
                 dev: None,
@@ -209,13 +211,11 @@ impl<'a> Execution<'a> {
             return Ok(());
         };
         let want = activation::wanted(loaded, vg, lv)?;
-        // Only a resume that ends a suspension makes an event for udev. Nobody
-        // uses the device yet.
-        self.host
-            .dm
-            .suspend(dev, SuspendMode::default())
-            .map_err(|error| dm_error(vg, lv, error))?;
-        activation::resume(self.host, vg, lv, dev, &want)
+        let announced = activation::announce(self.host, vg, lv, dev, &want);
+        if announced.is_err() {
+            self.active.remove(&lv.name);
+        }
+        announced
     }
 }
 

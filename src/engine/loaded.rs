@@ -158,8 +158,9 @@ impl Loaded {
     }
 
     /// Reads the copies on the known PVs again. `None` when they no longer
-    /// tell the whole VG (PVs were added or removed, the VG is gone): then all
-    /// devices have to be looked at.
+    /// tell the whole VG (PVs were added or removed, the VG is gone), or when an
+    /// area that held a text is empty now, for then another PV may have been
+    /// made of the device: all devices have to be looked at.
     pub(super) fn reload(&self) -> Option<Self> {
         let mut texts = TextCache::default();
         for pv in &self.pvs {
@@ -178,6 +179,10 @@ impl Loaded {
                     .collect(),
             })
             .collect();
+        let mut pairs = self.copies().zip(found.iter().flat_map(|pv| &pv.copies));
+        if pairs.any(|(old, new)| old.vg().is_some() && matches!(new.state, CopyState::Empty(_))) {
+            return None;
+        }
         let fresh = Self::assemble(self.vg.id(), &found)?;
         let same_pvs = fresh.vg.pvs().len() == self.vg.pvs().len()
             && fresh

@@ -21,6 +21,8 @@ pub(super) struct Planned {
     pub(super) subject: Subject,
     /// Extents that are still to be zeroed, outside of the VG lock.
     pub(super) zero: Option<Zero>,
+    /// An incomplete LV that goes for this; its maker must be dead.
+    pub(super) instead_of: Option<LvId>,
 }
 
 /// Which LV an answer describes.

@@ -88,6 +88,7 @@ pub(super) fn plan_finish(vg: &Arc<Vg>, zero: &Zero) -> Result<Planned, EngineEr
                 after: vec![step],
                 subject: Subject::Present(zero.lv.clone()),
                 zero: None,
+                instead_of: None,
             })
         }
         Finish::Append { to } => {
@@ -106,6 +107,7 @@ pub(super) fn plan_finish(vg: &Arc<Vg>, zero: &Zero) -> Result<Planned, EngineEr
                 after: vec![Step::Refresh { lv: to.clone() }],
                 subject: Subject::Present(to.clone()),
                 zero: None,
+                instead_of: None,
             })
         }
     }
@@ -172,6 +174,7 @@ fn plan_create(vg: &Arc<Vg>, create: &CreateLv, context: &Context) -> Result<Pla
         after,
         subject: Subject::Present(name),
         zero,
+        instead_of: None,
     })
 }
 
@@ -259,33 +262,62 @@ fn plan_extend(
             after: vec![Step::Refresh { lv: name.clone() }],
             subject: Subject::Present(name.clone()),
             zero: None,
+            instead_of: None,
         });
     }
     // A raw volume shows every byte of its new extents: they are zeroed as an
     // LV of their own first.
     let reserve = LvName::new(format!("lvcsi_grow_{}", lv.id.as_str()))
         .map_err(|source| edit_error(vg, EditError::from(source)))?;
+    let more = Extents(to.0 - lv.extents().0);
+    let zero = |id| Zero {
+        lv: reserve.clone(),
+        id,
+        then: Finish::Append { to: name.clone() },
+    };
+    let after = vec![Step::ZeroAll {
+        lv: reserve.clone(),
+    }];
+    let mut before = Vec::new();
+    let mut instead_of = None;
+    let mut room = Arc::clone(vg);
+    // An attempt that was not finished left it behind.
+    if let Some(left) = vg.lv(reserve.as_str())
+        && left.has_tag(tags::INCOMPLETE)
+    {
+        if left.extents() == more {
+            return Ok(Planned {
+                zero: Some(zero(left.id)),
+                ..unchanged(vg, name, after)
+            });
+        }
+        room = apply(
+            vg,
+            &Edit::Remove {
+                name: reserve.clone(),
+            },
+        )?;
+        instead_of = Some(left.id);
+        before.push(Step::Deactivate {
+            lv: reserve.clone(),
+        });
+    }
     let edit = Edit::Create {
         name: reserve.clone(),
         id: context.id,
-        extents: Extents(to.0 - lv.extents().0),
+        extents: more,
         tags: incomplete().into_iter().collect(),
         layout: layout.clone(),
         time: context.time,
         host: context.host.clone(),
     };
     Ok(Planned {
-        vg: apply(vg, &edit)?,
-        before: Vec::new(),
-        after: vec![Step::ZeroAll {
-            lv: reserve.clone(),
-        }],
+        vg: apply(&room, &edit)?,
+        before,
+        after,
         subject: Subject::Present(name.clone()),
-        zero: Some(Zero {
-            lv: reserve,
-            id: context.id,
-            then: Finish::Append { to: name.clone() },
-        }),
+        zero: Some(zero(context.id)),
+        instead_of,
     })
 }
 
@@ -322,6 +354,7 @@ fn plan_remove(
         after: Vec::new(),
         subject: Subject::Removed(Arc::clone(lv)),
         zero: None,
+        instead_of: None,
     })
 }
 
@@ -341,6 +374,7 @@ fn plan_rename(vg: &Arc<Vg>, name: &LvName, to: &LvName) -> Result<Planned, Engi
         after: vec![Step::Refresh { lv: to.clone() }],
         subject: Subject::Present(to.clone()),
         zero: None,
+        instead_of: None,
     })
 }
 
@@ -382,6 +416,7 @@ fn unchanged(vg: &Arc<Vg>, name: &LvName, after: Vec<Step>) -> Planned {
         after,
         subject: Subject::Present(name.clone()),
         zero: None,
+        instead_of: None,
     }
 }
 

@@ -16,6 +16,7 @@ use super::registry::Registry;
 use super::request::{EngineConfig, Request};
 use super::state::LvState;
 use super::zeroing::Zeroing;
+use crate::host::LockGuard;
 
 type Answer = Result<LvState, EngineError>;
 
@@ -39,7 +40,9 @@ pub(super) enum Message {
     /// A request from outside.
     Request(Request, Reply),
     /// All extents of a new LV are zero now, or could not be made so.
-    Zeroed(Zero, Result<(), EngineError>, Reply),
+    /// The claim on it goes along: other processes must not take it for a
+    /// leftover before the second commit.
+    Zeroed(Zero, Result<(), EngineError>, Reply, Box<dyn LockGuard>),
     /// End when everything queued is done.
     Close,
 }
@@ -50,6 +53,8 @@ pub(super) struct Job {
     pub(super) reply: Reply,
     /// Set after a commit of several jobs did not fit: it then runs alone.
     pub(super) alone: bool,
+    /// Held while the job is about an incomplete LV of ours.
+    pub(super) claim: Option<Box<dyn LockGuard>>,
 }
 
 /// The handle of a worker.
@@ -198,16 +203,18 @@ impl State {
     }
 
     fn sort(&mut self, message: Message) {
-        let job = |task, reply| Job {
+        let job = |task, reply, claim| Job {
             task,
             reply,
             alone: false,
+            claim,
         };
         match message {
             Message::Request(request, reply) => {
-                self.waiting.push_back(job(Task::Request(request), reply));
+                self.waiting
+                    .push_back(job(Task::Request(request), reply, None));
             }
-            Message::Zeroed(zero, outcome, reply) => {
+            Message::Zeroed(zero, outcome, reply, claim) => {
                 self.zeroing.ended(&zero);
                 let task = match outcome {
                     Ok(()) => Task::Finish(zero),
@@ -215,7 +222,7 @@ impl State {
                 };
                 // Before what came meanwhile: a request about this LV was not
                 // refused yet, and must find it finished.
-                self.waiting.push_front(job(task, reply));
+                self.waiting.push_front(job(task, reply, Some(claim)));
             }
             Message::Close => self.closing = true,
         }

@@ -91,10 +91,8 @@ impl Zeroing {
                 source: Arc::new(source),
             });
             drop(noted);
-            // The claim ends when the worker knows: from then on the VG lock
-            // protects the LV.
-            let _ = queue.send(Message::Zeroed(zero, outcome, reply));
-            drop(claim.guard);
+            // A worker that has ended needs to know nothing more.
+            let _ = queue.send(Message::Zeroed(zero, outcome, reply, claim.guard));
         };
         if let Err(error) = std::thread::Builder::new()
             .name("zero".to_owned())

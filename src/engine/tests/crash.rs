@@ -1,77 +1,8 @@
 //! Death at every call: of the process, and of the machine.
 
+use super::stories::{Story, stories};
 use super::*;
 use crate::host::sim::{CrashPolicy, Fault};
-
-struct Story {
-    name: &'static str,
-    /// Makes what the request needs.
-    before: fn(&Engine),
-    request: fn() -> Request,
-    /// The LVs if the request did not happen, and if it did.
-    outcomes: [&'static [&'static str]; 2],
-}
-
-fn stories() -> Vec<Story> {
-    fn nothing(_: &Engine) {}
-    fn one(engine: &Engine) {
-        run(engine, Request::Create(create("one", 8))).unwrap();
-    }
-    fn raw(engine: &Engine) {
-        run(engine, Request::Create(create_block("one", 8))).unwrap();
-    }
-    vec![
-        Story {
-            name: "create",
-            before: nothing,
-            request: || Request::Create(create("one", 8)),
-            outcomes: [&[], &["one"]],
-        },
-        Story {
-            name: "create block",
-            before: nothing,
-            request: || Request::Create(create_block("one", 8)),
-            outcomes: [&[], &["one"]],
-        },
-        Story {
-            name: "extend",
-            before: one,
-            request: || extend("one", 16),
-            outcomes: [&["one"], &["one"]],
-        },
-        Story {
-            name: "extend block",
-            before: raw,
-            request: || extend("one", 16),
-            outcomes: [&["one"], &["one"]],
-        },
-        Story {
-            name: "remove",
-            before: one,
-            request: || remove("one"),
-            outcomes: [&["one"], &[]],
-        },
-        Story {
-            name: "rename",
-            before: one,
-            request: || Request::Rename {
-                name: lv("one"),
-                to: lv("two"),
-            },
-            outcomes: [&["one"], &["two"]],
-        },
-        Story {
-            name: "tag",
-            before: one,
-            request: || Request::Tags {
-                name: lv("one"),
-                add: vec![tag("t")],
-                remove: vec![],
-            },
-            outcomes: [&["one"], &["one"]],
-        },
-    ]
-}
 
 /// Number of calls that a story makes when nothing goes wrong.
 fn length(story: &Story) -> u64 {
@@ -144,7 +75,7 @@ fn interrupted(story: &Story, stop: u64, disaster: impl Fn(&SimHost)) {
 }
 
 #[test]
-fn a_process_that_dies_at_any_call_leaves_nothing_that_a_repeat_does_not_mend() {
+fn pitfall_35_a_process_that_dies_at_any_call_leaves_nothing_that_a_repeat_does_not_mend() {
     let mut points = 0;
     for story in stories() {
         for stop in 0..length(&story) {

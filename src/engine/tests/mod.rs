@@ -5,8 +5,13 @@ mod crash;
 mod faults;
 mod group;
 mod hang;
+mod matrix;
+mod pitfalls;
 mod refusals;
 mod silence;
+mod stale;
+mod stories;
+mod texts;
 
 use lvm2::check;
 use lvm2::edit::Layout;
