@@ -63,6 +63,12 @@ impl Lvm {
         if host::has_dm() {
             return Self::default();
         }
+        Self::apart(devices)
+    }
+
+    /// lvm2 that sees these devices alone and never talks to device-mapper.
+    #[must_use]
+    pub fn apart(devices: &[&Path]) -> Self {
         let accept: String = devices
             .iter()
             .map(|path| format!("\"a|^{}$|\",", path.display()))

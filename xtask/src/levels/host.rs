@@ -10,7 +10,7 @@ use crate::tally::{Counter, Tally};
 use crate::{run, tools};
 
 /// Integration tests that are levels of their own.
-const OWN_LEVEL: &[&str] = &["oracle", "guest"];
+const OWN_LEVEL: &[&str] = &["oracle", "crash", "guest"];
 
 pub(super) fn fmt(_: Length) -> Result<Tally> {
     one(cargo().args(["fmt", "--all", "--check"]))
@@ -81,12 +81,21 @@ pub(super) fn unit(length: Length) -> Result<Tally> {
 }
 
 pub(super) fn oracle(length: Length) -> Result<Tally> {
+    own(length, "oracle")
+}
+
+pub(super) fn crash(length: Length) -> Result<Tally> {
+    own(length, "crash")
+}
+
+/// A test program that is a level of its own.
+fn own(length: Length, target: &str) -> Result<Tally> {
     counted(cargo().envs(length.env()).args([
         "test",
         "-p",
         "lvcsi",
         "--test",
-        "oracle",
+        target,
         "--no-fail-fast",
         "--locked",
     ]))

@@ -89,6 +89,13 @@ const LEVELS: &[Level] = &[
         run: host::oracle,
     },
     Level {
+        name: "crash",
+        what: "every state that a power cut can leave on simulated disks; lvm2 judges a sample (root)",
+        groups: &[Group::Build, Group::Oracle],
+        lane: Lane::Alone,
+        run: host::crash,
+    },
+    Level {
         name: "guest",
         what: "real kernel, device-mapper and udev, in QEMU",
         groups: &[Group::Build, Group::Guest],
