@@ -1,17 +1,55 @@
 //! The layouts of disks on which the edits run.
 
-use lvcsi_kit::{LoopVg, Rng, VgSpec, decode};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use crate::common::Native;
+use lvcsi::engine::Request;
+use lvcsi_kit::proof::nightly;
+use lvcsi_kit::{LoopVg, Rng, VgSpec, decode, proof};
+
+use crate::common::{Native, lv, tag};
 use crate::compare;
 use crate::edits::{Edit, Limits, Model};
 
 fn edits() -> usize {
-    std::env::var("LVCSI_OPS").map_or(45, |ops| ops.parse().expect("LVCSI_OPS is a number"))
+    let usual = if nightly() { 400 } else { 45 };
+    std::env::var("LVCSI_OPS").map_or(usual, |ops| ops.parse().expect("LVCSI_OPS is a number"))
 }
 
-/// Runs random edits and calls `after` on each state of the disks.
-fn run(test: &str, spec: &VgSpec, limits: &Limits, mut after: impl FnMut(&LoopVg)) {
+/// Operations that were judged, and the judgements that differ.
+#[derive(Default)]
+struct Count {
+    operations: usize,
+    disagreements: usize,
+}
+
+/// Runs random edits and calls `after` on each state of the disks. What the
+/// readers do not agree on ends the run: the states behind it mean nothing.
+fn run(test: &str, spec: &VgSpec, limits: &Limits, after: impl FnMut(&LoopVg)) {
+    let mut count = Count::default();
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        interleave(test, spec, limits, after, &mut count.operations);
+    }));
+    if ran.is_err() {
+        // The operation that is not counted yet is the one.
+        count.operations += 1;
+        count.disagreements += 1;
+    }
+    proof(&format!(
+        "oracle: {} operations, disagreements: {}",
+        count.operations, count.disagreements
+    ));
+    if let Err(panic) = ran {
+        resume_unwind(panic);
+    }
+}
+
+fn interleave(
+    test: &str,
+    spec: &VgSpec,
+    limits: &Limits,
+    mut after: impl FnMut(&LoopVg),
+    judged: &mut usize,
+) {
     let mut rng = Rng::from_env(test);
     let vg = LoopVg::with(spec);
     let native = Native::open(&vg);
@@ -51,6 +89,7 @@ fn run(test: &str, spec: &VgSpec, limits: &Limits, mut after: impl FnMut(&LoopVg
         }
         after(&vg);
         before = now;
+        *judged += 1;
     }
     vg.assert_clean();
     println!(
@@ -174,4 +213,49 @@ fn ignored_areas() {
             assert_eq!(*first, ignored, "an ignored area was written");
         },
     );
+}
+
+/// Both writers take texts up to the same size, and refuse the next longer one
+/// without a change.
+#[test]
+fn pitfall_05_both_writers_meet_the_same_limit() {
+    let args = ["--metadatasize", "16k", "--dataalignment", "64k"];
+    let spec = VgSpec::disks(1, 64).pvcreate(0, &args);
+    let largest = |by_us: bool| {
+        let vg = LoopVg::with(&spec);
+        let native = Native::open(&vg);
+        vg.lvm.clean(&[
+            "lvcreate", "-y", "-an", "-Zn", "-Wn", "-l", "1", "-n", "full", &vg.name,
+        ]);
+        let mut step = 1000;
+        let mut number = 0;
+        loop {
+            let before = (vg.digest(), vg.text());
+            let text = format!("n{number}{}", "x".repeat(step));
+            number += 1;
+            let taken = if by_us {
+                let request = Request::Tags {
+                    name: lv("full"),
+                    add: vec![tag(&text)],
+                    remove: Vec::new(),
+                };
+                native.run(request).is_ok()
+            } else {
+                let lv = vg.lv("full");
+                vg.lvm.run(&["lvchange", "--addtag", &text, &lv]).success()
+            };
+            if !taken {
+                assert_eq!(vg.text(), before.1, "a refused text is not there");
+                assert!(!by_us || vg.digest() == before.0, "we wrote something");
+                vg.assert_clean();
+                if step == 1 {
+                    return vg.text().len();
+                }
+                step = (step / 4).max(1);
+            }
+        }
+    };
+    let (ours, theirs) = (largest(true), largest(false));
+    println!("largest texts: {ours} bytes by us, {theirs} by lvm2");
+    assert!(ours.abs_diff(theirs) <= 512, "{ours} and {theirs}");
 }
