@@ -9,8 +9,9 @@ use lvcsi_kit::csi::Answer;
 use lvcsi_kit::{Disk, LoopVg, VgSpec, run};
 use tonic::Code;
 
-/// Far more than anything takes here that does not hang.
-const PATIENCE: Duration = Duration::from_secs(150);
+/// Far more than anything takes here that does not hang, on a machine that is
+/// emulated and busy.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Everything that would have to be set going again, by name.
 static STOPPED: Mutex<Vec<Stopped>> = Mutex::new(Vec::new());
@@ -102,24 +103,15 @@ pub(crate) struct Layer {
 
 impl Layer {
     /// `target` is the line's kind, `after` what follows device and offset.
-    pub(crate) fn new(name: &str, target: &str, after: &str) -> Self {
-        const MIB: u64 = 1 << 20;
-        const SIZE: u64 = 512 * MIB;
+    /// With `wait` udev has made the node when this returns.
+    pub(crate) fn new(name: &str, target: &str, after: &str, wait: bool) -> Self {
+        const SIZE: u64 = 512 << 20;
         let dir = tempfile::tempdir_in(lvcsi_kit::host::scratch()).expect("a folder");
         let disk = Disk::new(dir.path(), "disk", SIZE, 0);
-        let table = format!(
-            "0 {} {target} {} 0{after}",
-            SIZE / 512,
-            disk.path().display()
-        );
-        let create = [
-            "create",
-            name,
-            "--noudevsync",
-            "--noudevrules",
-            "--table",
-            &table,
-        ];
+        let length = SIZE / 512;
+        let table = format!("0 {length} {target} {} 0{after}", disk.path().display());
+        let mut create = vec!["create", name, "--table", &table];
+        create.extend((!wait).then_some("--noudevsync"));
         let _ = run("dmsetup", &create).expect_success();
         Self {
             name: name.to_owned(),
@@ -131,24 +123,25 @@ impl Layer {
     pub(crate) fn path(&self) -> PathBuf {
         PathBuf::from(format!("/dev/mapper/{}", self.name))
     }
+
+    /// The kernel's name of it, for where udev has not made the other.
+    pub(crate) fn kernel_name(&self) -> String {
+        let args = ["info", "-c", "--noheadings", "-o", "blkdevname", &self.name];
+        let name = run("dmsetup", &args).expect_success().stdout;
+        name.trim().to_owned()
+    }
 }
 
 impl Drop for Layer {
     fn drop(&mut self) {
-        let remove = [
-            "remove",
-            "--retry",
-            "--noudevsync",
-            "--noudevrules",
-            &self.name,
-        ];
+        let remove = ["remove", "--retry", "--noudevsync", &self.name];
         let _ = run("dmsetup", &remove);
     }
 }
 
 impl SlowVg {
     pub(crate) fn new(below: &str) -> Self {
-        let layer = Layer::new(below, "linear", "");
+        let layer = Layer::new(below, "linear", "", true);
         lvcsi_kit::host::settle();
         let path = layer.path();
         Self {
@@ -181,7 +174,10 @@ pub(crate) fn repeat<T>(what: &str, mut call: impl FnMut() -> Answer<T>) -> T {
     let start = Instant::now();
     loop {
         match call() {
-            Ok(answer) => return answer,
+            Ok(answer) => {
+                println!("{what}: done after {:?}", start.elapsed());
+                return answer;
+            }
             Err(status) => {
                 let again = matches!(status.code(), Code::DeadlineExceeded | Code::Aborted);
                 assert!(again && start.elapsed() < PATIENCE, "{what}: {status}");
@@ -193,6 +189,7 @@ pub(crate) fn repeat<T>(what: &str, mut call: impl FnMut() -> Answer<T>) -> T {
 /// The call must be answered by "later", with these words.
 pub(crate) fn told<T: std::fmt::Debug>(what: &str, answer: Answer<T>, words: &[&str]) {
     let status = answer.expect_err(what);
+    println!("{what}: {}", status.message());
     let later = matches!(status.code(), Code::DeadlineExceeded | Code::Aborted);
     assert!(later, "{what}: {status}");
     for word in words {
