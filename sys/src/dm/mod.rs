@@ -153,13 +153,18 @@ impl DmControl {
     /// (`DM_DEV_SUSPEND` without its flag). For `event` see
     /// [`UdevFlags::event`].
     ///
+    /// A device that is not suspended is suspended by this call for the moment
+    /// of the change, with its I/O flushed but no file system frozen: freezing
+    /// takes as long as the file system's journal, and fails on one that is
+    /// frozen already.
+    ///
     /// # Errors
     /// `EINVAL` if the table cannot go live, e.g. because it does not fit the
     /// queue limits; the device then is as before.
     pub fn resume(&self, id: &DmId<'_>, event: u32) -> io::Result<DmInfo> {
         let header = Header {
             event_nr: event,
-            ..Header::of(*id, 0)
+            ..Header::of(*id, bindings::DM_SKIP_LOCKFS_FLAG)
         };
         self.command(bindings::REQ_DM_DEV_SUSPEND, &header)
     }
