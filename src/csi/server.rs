@@ -157,6 +157,9 @@ async fn recover(engine: Engine) {
             for lv in &recovery.resumed {
                 tracing::warn!(lv, "resumed a volume that an earlier run left suspended");
             }
+            for vg in &recovery.renewed {
+                tracing::info!(vg, "refreshed an older copy of the metadata");
+            }
             for problem in &recovery.problems {
                 tracing::error!(object = problem.object, detail = problem.detail, "recovery");
             }

@@ -166,7 +166,7 @@ impl Batch {
             }
         }
         let current = if Arc::ptr_eq(&vg, &loaded.vg) {
-            Arc::clone(loaded)
+            self.renewed(loaded, &accepted)
         } else {
             match self.commit(&vg, loaded, &accepted, execution.wiped()) {
                 Ok(committed) => committed,
@@ -194,6 +194,22 @@ impl Batch {
         }
         self.drop_broken(&broken, &current);
         answers
+    }
+
+    /// The VG as it is, and if a cut between two headers left an older text in an
+    /// area, written to all of them again: lvm2 complains of such a VG, and a
+    /// disk that is lost could be the one with the newer text. Requests that
+    /// change nothing do not fail because that fails.
+    fn renewed(&self, loaded: &Arc<Loaded>, accepted: &[Accepted]) -> Arc<Loaded> {
+        let wanted = !accepted.is_empty() && !loaded.outdated.is_empty();
+        if !wanted || writable(loaded, &self.host).is_err() {
+            return Arc::clone(loaded);
+        }
+        self.commit(&loaded.vg, loaded, accepted, &[])
+            .unwrap_or_else(|error| {
+                tracing::warn!(vg = %self.vg, %error, "cannot refresh an older metadata copy");
+                Arc::clone(loaded)
+            })
     }
 
     /// Plans a task and does what must succeed before the commit.

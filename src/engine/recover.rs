@@ -13,7 +13,8 @@ use super::{Engine, tags};
 use crate::host::{HostError, LockMode};
 
 /// Removes every LV whose making was interrupted: nobody was told that it
-/// exists, and its old content may still be readable.
+/// exists, and its old content may still be readable. Refreshes metadata copies
+/// that a cut left behind the others.
 pub(super) fn recover(engine: &Engine) -> Recovery {
     let mut recovery = Recovery::default();
     let (vgs, _) = match engine.registry().everything() {
@@ -29,6 +30,9 @@ pub(super) fn recover(engine: &Engine) -> Recovery {
         }
         remove_incomplete(engine, &loaded, &mut recovery);
         resume_suspended(engine, &loaded, &mut recovery);
+        if !loaded.outdated.is_empty() {
+            renew(engine, loaded.vg.name(), &mut recovery);
+        }
     }
     recovery
 }
@@ -59,6 +63,22 @@ fn resume_suspended(engine: &Engine, loaded: &Loaded, recovery: &mut Recovery) {
             Ok(_) => recovery.resumed.push(object),
             Err(error) => recovery.problems.push(problem(&object, &error)),
         }
+    }
+}
+
+/// Brings older copies of the metadata up to date, which any turn of the VG's
+/// worker does. If the removal of an incomplete LV has done it already, nothing
+/// is left to do.
+fn renew(engine: &Engine, vg: &VgName, recovery: &mut Recovery) {
+    // There is nothing of this name to remove, and somebody's LV of this name is
+    // refused.
+    let nothing = match LvName::new("lvcsi_renew") {
+        Ok(name) => remove(engine, vg, &name),
+        Err(_) => return,
+    };
+    match nothing {
+        Ok(()) => recovery.renewed.push(vg.to_string()),
+        Err(error) => recovery.problems.push(problem(vg.as_str(), &error)),
     }
 }
 

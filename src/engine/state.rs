@@ -169,6 +169,8 @@ pub struct Recovery {
     pub removed: Vec<String>,
     /// LVs that were left suspended and go on now (`vg/lv`).
     pub resumed: Vec<String>,
+    /// VGs of which some metadata copies were older than others.
+    pub renewed: Vec<String>,
     /// VGs that could not be looked at or changed, and why.
     pub problems: Vec<Problem>,
 }

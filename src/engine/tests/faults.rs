@@ -1,6 +1,7 @@
 //! Calls that fail: nothing is lost, and a sequence number is never used twice.
 
 use super::*;
+use crate::engine::Recovery;
 use crate::host::sim::{CallKind, Fault};
 
 fn header_text(sim: &SimHost, disk: &str) -> Vec<u8> {
@@ -37,6 +38,40 @@ fn a_commit_that_reaches_one_disk_stands_and_the_next_one_heals_the_other() {
     run(&engine, Request::Create(create("y", 4))).unwrap();
     assert_eq!(engine.check(&vg()).unwrap().problems, []);
     assert_eq!(sound_lvs(&sim), ["x", "y"]);
+}
+
+#[test]
+fn a_start_brings_older_copies_up_to_date() {
+    let sim = machine();
+    let first = engine(sim.host());
+    sim.on(CallKind::Write, 3, Fault::Eio);
+    run(&first, Request::Create(create("x", 4))).unwrap();
+    first.shutdown();
+
+    let second = engine(sim.host());
+    assert_eq!(second.check(&vg()).unwrap().problems.len(), 1);
+    let recovery = second.recover();
+    assert_eq!(recovery.renewed, [vg().to_string()]);
+    assert_eq!(second.check(&vg()).unwrap().problems, []);
+    assert_eq!(sound_lvs(&sim), ["x"]);
+    assert_eq!(
+        second.recover(),
+        Recovery::default(),
+        "nothing is left to do"
+    );
+}
+
+#[test]
+fn what_changes_nothing_does_not_fail_because_an_older_copy_stays() {
+    let sim = machine();
+    let engine = engine(sim.host());
+    sim.on(CallKind::Write, 3, Fault::Eio);
+    run(&engine, Request::Create(create("x", 4))).unwrap();
+    for disk in DISKS {
+        sim.always(Some(CallKind::Write), disk, Fault::Eio);
+    }
+    run(&engine, Request::Activate { name: lv("x") }).unwrap();
+    assert_eq!(engine.check(&vg()).unwrap().problems.len(), 1);
 }
 
 #[test]

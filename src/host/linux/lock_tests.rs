@@ -21,7 +21,7 @@ fn bump(counter: &Path) {
 }
 
 #[test]
-fn pitfall_24_exclusion_between_threads_and_processes_that_follow_lvm2() {
+fn pitfall_20_and_pitfall_24_exclusion_between_threads_and_processes_that_follow_lvm2() {
     // The other processes run lvm2's algorithm written down once more, in Python.
     const OTHER: &str = r#"
 import fcntl, os, sys
@@ -55,11 +55,11 @@ for i in range(n):
     with open(d + "/counter", "w") as f: f.write(str(v + 1))
     undo(d + "/V_x", fd)
 "#;
-    let each = 1000;
+    let each = 2000;
     let dir = tempfile::tempdir().unwrap();
     let counter = dir.path().join("counter");
     std::fs::write(&counter, "0").unwrap();
-    let mut children: Vec<_> = (0..2)
+    let mut children: Vec<_> = (0..3)
         .filter_map(|_| {
             std::process::Command::new("python3")
                 .args(["-c", OTHER])
@@ -70,7 +70,7 @@ for i in range(n):
                 .ok()
         })
         .collect();
-    assert_eq!(children.len(), 2, "python3 is needed");
+    assert_eq!(children.len(), 3, "python3 is needed");
     let locks = locks(dir.path());
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -88,14 +88,14 @@ for i in range(n):
     }
     assert_eq!(
         std::fs::read_to_string(&counter).unwrap(),
-        (6 * each).to_string()
+        (7 * each).to_string()
     );
     assert!(!dir.path().join("V_x").exists(), "the last holder unlinks");
     assert!(!dir.path().join("V_x:aux").exists());
 }
 
 #[test]
-fn readers_share_and_do_not_starve_a_writer() {
+fn pitfall_21_readers_share_and_do_not_starve_a_writer() {
     let dir = tempfile::tempdir().unwrap();
     let locks = locks(dir.path());
     let stop = AtomicBool::new(false);
