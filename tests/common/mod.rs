@@ -28,10 +28,19 @@ pub(crate) struct Native {
 impl Native {
     /// An engine of its own for `vg`.
     pub(crate) fn open(vg: &LoopVg) -> Self {
-        let engine = Engine::start(machine(vg), EngineConfig::default()).expect("the engine");
+        Self::on(machine(vg), &vg.name)
+    }
+
+    /// An engine of its own for a VG that any disk of this machine may hold.
+    pub(crate) fn named(vg: &str) -> Self {
+        Self::on(real_machine(), vg)
+    }
+
+    fn on(machine: Host, vg: &str) -> Self {
+        let engine = Engine::start(machine, EngineConfig::default()).expect("the engine");
         Self {
             engine,
-            vg: VgName::new(vg.name.clone()).expect("name of a VG"),
+            vg: VgName::new(vg).expect("name of a VG"),
         }
     }
 
@@ -92,7 +101,7 @@ impl Drop for Native {
 /// `vg`, so that tests on one machine do not disturb each other.
 pub(crate) fn machine(vg: &LoopVg) -> Host {
     if host::has_dm() {
-        return LinuxHost::open(&LinuxConfig::default()).expect("the host");
+        return real_machine();
     }
     let dir = vg.dir().join("etc-lvm");
     std::fs::create_dir_all(&dir).expect("a folder for lvm.conf");
@@ -110,6 +119,10 @@ pub(crate) fn machine(vg: &LoopVg) -> Host {
     let mut machine = LinuxHost::open(&config).expect("the host");
     machine.dm = Arc::new(no_dm::NoDm);
     machine
+}
+
+fn real_machine() -> Host {
+    LinuxHost::open(&LinuxConfig::default()).expect("the host")
 }
 
 pub(crate) fn lv(name: &str) -> LvName {

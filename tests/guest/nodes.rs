@@ -4,14 +4,14 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-use lvcsi_kit::{LoopVg, host, run};
+use lvcsi_kit::{LoopVg, host, lvm, run};
 use lvcsi_sys::DevNo;
 
 use crate::common::Native;
 use crate::support::{Tidy, all_well, settle};
 
 #[test]
-fn links_appear_follow_and_vanish() {
+fn pitfall_42_links_appear_follow_and_vanish() {
     let _tidy = Tidy::new();
     let vg = LoopVg::new(256);
     let native = Native::open(&vg);
@@ -72,6 +72,28 @@ fn links_appear_follow_and_vanish() {
     );
     let cookies = run("dmsetup", &["udevcookies"]).expect_success();
     assert!(!cookies.stdout.contains("0x"), "{cookies}");
+}
+
+/// udev opens each device that appears, and again whenever a writer closes it:
+/// a removal that comes at that moment must not fail.
+#[test]
+fn pitfall_40_removal_while_udev_looks_at_the_device() {
+    const ROUNDS: usize = 40;
+    let _tidy = Tidy::new();
+    let vg = LoopVg::new(256);
+    let native = Native::open(&vg);
+    for round in 0..ROUNDS {
+        let node = native.create("brief", 16).node.expect("a node");
+        // The end of this writer is an event to udev.
+        fs::OpenOptions::new()
+            .write(true)
+            .open(&node)
+            .unwrap_or_else(|e| panic!("round {round}: {}: {e}", node.display()));
+        native.remove("brief");
+        // Deferred removal would keep the name taken.
+        assert!(lvm::dm_devices(&vg.name).is_empty(), "round {round}");
+    }
+    all_well(&vg, &native);
 }
 
 /// lvm2 with `verify_udev_operations` would repair nodes and say so.

@@ -1,10 +1,13 @@
 //! Two writers in one VG at the same time.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
+use lvcsi::host::LockMode;
 use lvcsi_kit::{LoopVg, VgSpec};
 
-use crate::common::Native;
+use crate::common::{Native, machine};
 use crate::support::{Tidy, all_well};
 
 /// lvm2 takes about a second per lvcreate in an emulated guest.
@@ -62,5 +65,42 @@ fn lvm2_and_we_create_at_the_same_time() {
         theirs.join().expect("lvm2");
     });
     assert!(vg.decode().lvs.is_empty());
+    all_well(&vg, &native);
+}
+
+/// Readers of ours that come and go without a gap would keep a writer of lvm2
+/// waiting for ever if they did not queue behind it, as lvm2's own do.
+#[test]
+fn pitfall_21_our_readers_do_not_starve_lvm2() {
+    const READERS: usize = 20;
+    const DEADLINE: Duration = Duration::from_secs(60);
+    let _tidy = Tidy::new();
+    let vg = LoopVg::new(256);
+    let native = Native::open(&vg);
+    let locks = machine(&vg).locks;
+    let resource = format!("V_{}", vg.name);
+    let (stop, reads) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..READERS {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let guard = locks.lock(&resource, LockMode::Shared, DEADLINE);
+                    drop(guard.expect("the lock"));
+                    reads.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let start = Instant::now();
+        let args = [
+            "lvcreate", "-y", "-Zn", "-Wn", "-l1", "-n", "theirs", &vg.name,
+        ];
+        vg.lvm.clean(&args);
+        let took = start.elapsed();
+        stop.store(true, Ordering::Relaxed);
+        println!("lvcreate took {took:?} beside {reads:?} reads");
+        assert!(took < DEADLINE, "lvm2 waited {took:?}");
+    });
+    assert!(reads.into_inner() > 0, "no reader came in between");
+    native.remove("theirs");
     all_well(&vg, &native);
 }

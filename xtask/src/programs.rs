@@ -17,6 +17,8 @@ use crate::paths;
 /// Integration tests that need a real kernel with device-mapper, or more rights
 /// than a container has.
 const DEVICE_TESTS: &[&str] = &["dm", "fs", "guest"];
+/// The test of them that is a level of its own.
+const STORM: &str = "storm::";
 /// The driver's own unit tests that need one.
 const DEVICE_UNIT_TESTS: &str = "host::linux::dm";
 
@@ -41,9 +43,10 @@ pub(crate) struct DeviceTest {
 }
 
 impl DeviceTest {
-    /// One test at a time, because they share the kernel's devices.
+    /// One test at a time, because they share the kernel's devices; the storm is
+    /// a level of its own.
     pub(crate) fn args(&self) -> impl Iterator<Item = &'static str> {
-        ["--include-ignored", "--test-threads=1"]
+        ["--include-ignored", "--test-threads=1", "--skip", STORM]
             .into_iter()
             .chain(self.filter)
     }
@@ -78,6 +81,18 @@ impl Programs {
             ("LVCSI_BIN".into(), self.lvcsi.clone().into()),
             ("CARGO_MANIFEST_DIR".into(), paths::root().into()),
         ]
+    }
+
+    /// The command that runs the storm.
+    pub(crate) fn storm(&self) -> Result<Vec<OsString>> {
+        let tests = self.tests.iter().find(|test| {
+            let name = test.path.file_name().unwrap_or_default();
+            name.to_string_lossy().starts_with("guest-")
+        });
+        let tests = tests.context("cargo built no test program for the guest")?;
+        let mut argv = vec![tests.path.clone().into()];
+        argv.extend(["--include-ignored", "--nocapture", STORM].map(OsString::from));
+        Ok(argv)
     }
 
     /// A command that runs every test program and fails if one of them failed.

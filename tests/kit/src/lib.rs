@@ -21,6 +21,7 @@ pub mod decode;
 pub mod digest;
 pub mod driver;
 pub mod host;
+pub mod logwrites;
 pub mod loopvg;
 pub mod lvm;
 pub mod paint;

@@ -40,6 +40,20 @@ fn device_tests(udev: bool, length: Length) -> Result<Tally> {
     Ok(tally.with_status(status))
 }
 
+/// lvm2's commands and ours at the same time, for 2 minutes or 20.
+pub(super) fn storm(length: Length) -> Result<Tally> {
+    let programs = Programs::build()?;
+    let mut env = programs.env();
+    env.extend(length.env().map(|(key, value)| (key.into(), value.into())));
+    let options = Options {
+        timeout: Duration::from_secs(45 * MINUTE),
+        env,
+        ..Options::default()
+    };
+    let (tally, status) = counted(&options, &programs.storm()?)?;
+    Ok(tally.with_status(status))
+}
+
 pub(super) fn sanity(_: Length) -> Result<Tally> {
     let sanity = tools::csi_sanity()?;
     let programs = Programs::build()?;
