@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::mem::ManuallyDrop;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -41,8 +42,10 @@ pub fn run(work: impl FnOnce() -> u8, patience: Duration) -> io::Result<u8> {
             let _ = set_pdeathsig(Signal::SIGTERM);
             let status = work();
             let_go_of_standard_streams();
+            // Open until the last thread ends: that tells the parent.
+            let mut theirs = ManuallyDrop::new(File::from(theirs));
             // Where the parent is gone nobody needs it.
-            let _ = File::from(theirs).write_all(&[status]);
+            let _ = theirs.write_all(&[status]);
             std::process::exit(status.into());
         }
         ForkResult::Parent { child } => {

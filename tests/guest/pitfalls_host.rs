@@ -202,6 +202,8 @@ fn pitfall_39_the_driver_on_the_lv_that_it_grows() {
         .len()
         .div_ceil(1 << 20)
         + 64;
+    // Whole extents.
+    let size = size.next_multiple_of(4);
     native.create("home", size);
     let device = vg.device("home");
     host::settle();

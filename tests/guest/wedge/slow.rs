@@ -106,10 +106,15 @@ impl Layer {
     /// With `wait` udev has made the node when this returns.
     pub(crate) fn new(name: &str, target: &str, after: &str, wait: bool) -> Self {
         const SIZE: u64 = 512 << 20;
+        const OFFSET: u64 = 2048;
         let dir = tempfile::tempdir_in(lvcsi_kit::host::scratch()).expect("a folder");
         let disk = Disk::new(dir.path(), "disk", SIZE, 0);
-        let length = SIZE / 512;
-        let table = format!("0 {length} {target} {} 0{after}", disk.path().display());
+        // Beyond the disk's beginning, or the PV's label would be on both.
+        let length = SIZE / 512 - OFFSET;
+        let table = format!(
+            "0 {length} {target} {} {OFFSET}{after}",
+            disk.path().display()
+        );
         let mut create = vec!["create", name, "--table", &table];
         create.extend((!wait).then_some("--noudevsync"));
         let _ = run("dmsetup", &create).expect_success();
