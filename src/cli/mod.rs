@@ -20,6 +20,8 @@ mod units;
 mod tests;
 
 use std::io::{self, BufRead, IsTerminal, Write};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 use lvm2::name::{LvName, VgName};
 
@@ -33,7 +35,7 @@ pub use table::Format;
 pub use units::{Units, UnknownUnits};
 
 use crate::engine::{Engine, EngineConfig, Report};
-use crate::host::Host;
+use crate::host::{Host, HostError};
 
 /// Where a command reads and writes.
 pub struct Terminal<'a> {
@@ -82,17 +84,52 @@ fn dispatch(
     command: Command,
     term: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
-    if let Command::Inspect(args) = &command {
-        return inspect::inspect(&host, args, term);
+    if let Command::Inspect(args) = command {
+        return inspect_in_time(host, config.io_timeout, args, term);
     }
     let engine = Engine::start(host, config)?;
     let done = on_engine(&engine, command, term);
     for (vg, obstacle) in engine.shutdown() {
         writeln!(
             term.err,
-            "lvcsi: warning: left behind in VG {vg}: {obstacle}; it goes on when the device answers"
+            "lvcsi: warning: left behind in VG {vg}: {obstacle}; what was begun may still be \
+             written when the device answers, and the lock is kept until then"
         )?;
     }
+    done
+}
+
+/// Reads one device on a thread of its own, which is left behind if the device
+/// does not answer.
+fn inspect_in_time(
+    host: Host,
+    after: Duration,
+    args: InspectArgs,
+    term: &mut Terminal<'_>,
+) -> Result<(), CliError> {
+    let path = args.device.clone();
+    let (sender, receiver) = sync_channel(1);
+    let work = move || {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut term = Terminal {
+            out: &mut out,
+            err: &mut err,
+            input: &mut io::empty(),
+            interactive: false,
+        };
+        let done = inspect::inspect(&host, &args, &mut term);
+        // After the time-out nobody listens.
+        let _ = sender.send((done, out, err));
+    };
+    std::thread::Builder::new()
+        .name("inspect".to_owned())
+        .spawn(work)?;
+    let Ok((done, out, err)) = receiver.recv_timeout(after) else {
+        let op = "read";
+        return Err(HostError::TimedOut { op, path, after }.into());
+    };
+    term.out.write_all(&out)?;
+    term.err.write_all(&err)?;
     done
 }
 

@@ -2,6 +2,7 @@
 
 mod attr;
 mod changes;
+mod hang;
 mod inspect;
 mod reports;
 
@@ -43,6 +44,10 @@ struct Done {
 
 /// Runs a command line; `answer` is what a person types, if one is there.
 fn run_answering(host: Host, line: &str, answer: Option<&str>) -> Done {
+    run_with_config(host, EngineConfig::default(), line, answer)
+}
+
+fn run_with_config(host: Host, config: EngineConfig, line: &str, answer: Option<&str>) -> Done {
     let words = std::iter::once("lvcsi").chain(line.split_whitespace());
     let command = match Arguments::try_parse_from(words) {
         Ok(arguments) => arguments.command,
@@ -62,7 +67,7 @@ fn run_answering(host: Host, line: &str, answer: Option<&str>) -> Done {
         input: &mut answer.unwrap_or_default().as_bytes(),
         interactive: answer.is_some(),
     };
-    let status = run_with(host, EngineConfig::default(), command, &mut term);
+    let status = run_with(host, config, command, &mut term);
     Done {
         status,
         out: String::from_utf8(out).unwrap(),
