@@ -129,7 +129,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn what_is_allocated_is_free_exact_and_allowed(
+    fn pitfall_19_what_is_allocated_is_free_exact_and_allowed(
         used in used_maps(),
         mine in 0usize..4,
         grow: bool,

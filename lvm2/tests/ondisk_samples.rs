@@ -94,7 +94,7 @@ fn labels_and_headers_encode_to_the_same_bytes() {
 }
 
 #[test]
-fn texts_have_the_checksum_and_parse() {
+fn pitfall_06_texts_have_the_checksum_and_parse() {
     let mut texts = 0;
     for (name, image) in heads() {
         for header in areas(&image) {

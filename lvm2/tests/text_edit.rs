@@ -232,3 +232,17 @@ fn a_renamed_section_keeps_its_text() {
     assert!(Arc::ptr_eq(&before, v.section("new").unwrap()));
     assert_eq!(tree.print(), "v {\n\nnew {\n  odd   =   1 # kept\n}\n}\n");
 }
+
+#[test]
+fn a_number_that_no_reader_takes_is_not_written() {
+    let mut tree = parse("a = 1\n");
+    let areas = [("pv0", u64::MAX)];
+    assert_eq!(
+        tree.set_areas("a", &areas),
+        Err(EditError::Number {
+            key: "a".to_owned(),
+            number: u64::MAX
+        })
+    );
+    assert_eq!(tree.print(), "a = 1\n");
+}

@@ -1,9 +1,12 @@
 //! Data survives what is done to its LV, and never reaches the next tenant.
 
+use std::io::Read as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use lvcsi::engine::{CreateLv, Request, Size, Wipe};
-use lvcsi_kit::{LoopVg, VgSpec, run};
+use lvcsi_kit::{LoopVg, VgSpec, host, run};
 use lvm2::edit::Layout;
 use lvm2::units::Bytes;
 
@@ -73,7 +76,7 @@ fn extending_under_load_loses_nothing() {
 /// What a former tenant left is invisible: signatures always, every byte for
 /// raw block volumes.
 #[test]
-fn old_content_is_gone() {
+fn pitfall_44_old_content_is_gone() {
     let _tidy = Tidy::new();
     let vg = LoopVg::new(256);
     let native = Native::open(&vg);
@@ -117,6 +120,72 @@ fn old_content_is_gone() {
         native.remove("new");
         all_well(&vg, &native);
     }
+}
+
+/// From the moment at which the name of a new LV is there, whoever looks finds
+/// zeros; udev, who looks first, never makes a link by what was there before.
+#[test]
+fn pitfall_43_a_new_lv_is_never_seen_with_old_content() {
+    const UUID: &str = "c0ffee00-1234-4321-8765-0123456789ab";
+    let _tidy = Tidy::new();
+    let vg = LoopVg::new(256);
+    let native = Native::open(&vg);
+    let by_uuid = Path::new("/dev/disk/by-uuid").join(UUID);
+    let node = native.create("old", 64).node.expect("a node");
+    let path = node.to_str().unwrap();
+    let _ = run("mkfs.ext4", &["-q", "-F", "-U", UUID, path]).expect_success();
+    settle();
+    native.remove("old");
+    settle();
+    let mut monitor = host::has_udev().then(|| {
+        Command::new("udevadm")
+            .args(["monitor", "--udev", "--property", "--subsystem-match=block"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("udevadm")
+    });
+    for round in 0..4 {
+        let name = format!("new{round}");
+        let link = vg.device(&name);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    // Until the resume there is a node without a size.
+                    if link.exists() && device_size(&link) > 0 {
+                        return Some(read_at(&link, 0, 1 << 16));
+                    }
+                    assert!(!by_uuid.exists(), "udev saw the old file system");
+                }
+                None
+            });
+            native.create(&name, 60);
+            settle();
+            done.store(true, Ordering::Relaxed);
+            if let Some(head) = watcher.join().expect("the watcher") {
+                assert!(
+                    head.iter().all(|byte| *byte == 0),
+                    "old content was visible"
+                );
+            }
+        });
+        assert!(!by_uuid.exists(), "udev saw the old file system");
+        native.remove(&name);
+    }
+    settle();
+    if let Some(monitor) = &mut monitor {
+        monitor.kill().expect("the monitor");
+        let mut seen = String::new();
+        let output = monitor.stdout.as_mut().expect("its output");
+        output.read_to_string(&mut seen).expect("text");
+        monitor.wait().expect("the monitor");
+        assert!(
+            seen.contains(&format!("DM_VG_NAME={}", vg.name)),
+            "no event of ours: {seen}"
+        );
+        assert!(!seen.contains(UUID), "udev saw the old file system: {seen}");
+    }
+    all_well(&vg, &native);
 }
 
 /// Many signatures at once, and a pattern in the middle.

@@ -20,7 +20,7 @@ fn creates() -> usize {
 }
 
 #[test]
-fn lvm2_and_we_create_at_the_same_time() {
+fn pitfall_01_lvm2_and_we_create_at_the_same_time() {
     let _tidy = Tidy::new();
     let creates = creates();
     let vg = LoopVg::with(&VgSpec::disks(2, 2048));

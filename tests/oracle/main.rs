@@ -21,3 +21,4 @@ mod common;
 mod compare;
 mod edits;
 mod layouts;
+mod pitfalls;

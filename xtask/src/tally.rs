@@ -47,6 +47,11 @@ impl Tally {
         }
     }
 
+    /// Adds what a suite counted: a sentence with numbers.
+    pub(crate) fn prove(&mut self, line: &str) {
+        self.add_proof(Proof::read(line));
+    }
+
     /// Takes the program's exit status into account: one that failed without
     /// reporting a failed test (a crash, a time-out) is a failure too, and so is
     /// one that ran nothing.
@@ -60,7 +65,7 @@ impl Tally {
     fn read_line(&mut self, line: &str) {
         let line = strip_ansi(line);
         if let Some(line) = line.strip_prefix("proof: ") {
-            self.add_proof(Proof::read(line));
+            self.prove(line);
         } else if let Some(rest) = line.strip_prefix("test result: ") {
             self.passed += number_before(rest, " passed");
             self.failed += number_before(rest, " failed");

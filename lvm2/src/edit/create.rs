@@ -128,7 +128,7 @@ fn build(
         section.push("tags", New::Strings(&tags))?;
     }
     section.push("creation_time", New::Int(time))?;
-    section.push("creation_host", New::Str(new.host))?;
+    section.push("creation_host", New::Str(&host_name(new.host)))?;
     if let Some(policy) = layout.policy {
         section.push("allocation_policy", New::Str(policy.as_str()))?;
     }
@@ -143,4 +143,11 @@ fn build(
         start += new.count.0;
     }
     Ok(section)
+}
+
+/// The host's name without what lvm2 would write without an escape when it
+/// writes the LV the next time: it could then not read its own text, and not
+/// write the VG any more.
+fn host_name(host: &str) -> String {
+    host.chars().filter(|c| !matches!(c, '"' | '\\')).collect()
 }

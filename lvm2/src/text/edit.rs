@@ -55,7 +55,11 @@ impl New<'_> {
                 let mut elements = Vec::new();
                 for (name, at) in areas {
                     elements.push(string(name)?);
-                    elements.push(Scalar::Int(i64::try_from(*at).unwrap_or(i64::MAX)));
+                    let number = i64::try_from(*at).map_err(|_| EditError::Number {
+                        key: key.to_owned(),
+                        number: *at,
+                    })?;
+                    elements.push(Scalar::Int(number));
                 }
                 Value::Array(elements)
             }

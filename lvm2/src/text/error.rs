@@ -82,6 +82,14 @@ pub enum EditError {
         /// The character.
         found: char,
     },
+    /// A number that is larger than readers take.
+    #[error("{number} in the value of {key:?} does not fit in 63 bits")]
+    Number {
+        /// The key whose value was refused.
+        key: String,
+        /// The number.
+        number: u64,
+    },
     /// No item of this key where one is needed.
     #[error("there is no item {key:?}")]
     Missing {

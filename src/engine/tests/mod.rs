@@ -3,6 +3,7 @@
 mod basics;
 mod crash;
 mod faults;
+mod foreign;
 mod group;
 mod hang;
 mod matrix;

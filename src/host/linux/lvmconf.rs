@@ -11,7 +11,7 @@ use crate::host::{HostError, HostResult, Identity};
 /// Names of the system id that belong to no particular machine.
 const NOBODY: [&str; 2] = ["localhost", "localhost.localdomain"];
 
-/// Where a set of files comes from, and what is in it. Later files win.
+/// Where a set of files comes from, and what is in it. The first file wins.
 #[derive(Debug)]
 pub(super) struct LvmConf {
     dir: PathBuf,
@@ -33,14 +33,11 @@ pub(super) enum MdChecks {
 impl LvmConf {
     /// Reads the files in `dir`. A missing file sets nothing.
     pub(super) fn read(dir: &Path) -> HostResult<Self> {
-        let mut files = Vec::new();
+        let mut texts = Vec::new();
         for name in ["lvmlocal.conf", "lvm.conf"] {
             let path = dir.join(name);
             match std::fs::read(&path) {
-                Ok(text) => {
-                    let section = Section::parse(&text).map_err(|error| wrong(&path, &error))?;
-                    files.push((path, section));
-                }
+                Ok(text) => texts.push((path, text)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(source) => {
                     return Err(HostError::Path {
@@ -51,9 +48,21 @@ impl LvmConf {
                 }
             }
         }
+        Self::parse(dir, texts)
+    }
+
+    /// Understands the texts of the files in `dir`, the one that wins first.
+    pub(super) fn parse(dir: &Path, texts: Vec<(PathBuf, Vec<u8>)>) -> HostResult<Self> {
+        let understand = |(path, text): (PathBuf, Vec<u8>)| {
+            let section = Section::parse(&text).map_err(|error| wrong(&path, &error))?;
+            Ok((path, section))
+        };
         Ok(Self {
             dir: dir.to_owned(),
-            files,
+            files: texts
+                .into_iter()
+                .map(understand)
+                .collect::<HostResult<_>>()?,
         })
     }
 

@@ -13,7 +13,11 @@ use crate::{run, tools};
 const OWN_LEVEL: &[&str] = &["oracle", "crash", "guest"];
 
 pub(super) fn fmt(_: Length) -> Result<Tally> {
-    one(cargo().args(["fmt", "--all", "--check"]))
+    let mut tally = one(cargo().args(["fmt", "--all", "--check"]))?;
+    // A workspace of its own.
+    let fuzz = ["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"];
+    tally.add(one(cargo().args(fuzz))?);
+    Ok(tally)
 }
 
 pub(super) fn clippy(_: Length) -> Result<Tally> {
@@ -30,15 +34,16 @@ pub(super) fn clippy(_: Length) -> Result<Tally> {
 
 pub(super) fn deny(_: Length) -> Result<Tally> {
     let deny = tools::cargo_deny()?;
-    let mut command = Command::new(deny);
-    command.current_dir(crate::paths::root()).args([
-        "--workspace",
-        "check",
-        "bans",
-        "licenses",
-        "sources",
-    ]);
-    one(&mut command)
+    let mut tally = Tally::default();
+    for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
+        let mut command = Command::new(&deny);
+        command
+            .current_dir(crate::paths::root())
+            .args(["--manifest-path", manifest, "--config", "deny.toml"])
+            .args(["--workspace", "check", "bans", "licenses", "sources"]);
+        tally.add(one(&mut command)?);
+    }
+    Ok(tally)
 }
 
 pub(super) fn unit(length: Length) -> Result<Tally> {

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: the levels of the tests, run one after the other.
 
+mod fuzz;
 mod host;
 mod lanes;
 mod vm;
@@ -80,6 +81,13 @@ const LEVELS: &[Level] = &[
         groups: &[Group::Build, Group::Oracle],
         lane: Lane::Alone,
         run: host::unit,
+    },
+    Level {
+        name: "fuzz",
+        what: "hostile bytes and texts chosen by coverage, a minute for each target",
+        groups: &[Group::Build],
+        lane: Lane::Alone,
+        run: fuzz::fuzz,
     },
     Level {
         name: "oracle",
