@@ -8,6 +8,7 @@ mod absorb;
 mod create;
 mod diff;
 mod error;
+mod group;
 mod guard;
 mod resize;
 mod seal;
@@ -18,10 +19,11 @@ use crate::alloc::Policy;
 use crate::id::{LvId, PvId};
 use crate::model::Vg;
 use crate::name::{LvName, Tag};
-use crate::units::{Extents, Sectors};
+use crate::units::{Bytes, Extents, Sectors};
 
-pub use diff::diff;
+pub use diff::{diff, diff_texts};
 pub use error::EditError;
+pub use group::{NewPv, NewVg, create_vg};
 pub use seal::{Stamp, seal};
 
 /// lvm2's default stripe: 64 KiB.
@@ -108,6 +110,20 @@ pub enum Edit {
         /// Tags to remove, before others are added.
         remove: Vec<Tag>,
     },
+    /// One more PV.
+    AddPv(NewPv),
+    /// A PV less; one that LVs use, or the last one, stays.
+    RemovePv {
+        /// Which.
+        id: PvId,
+    },
+    /// Another size of a PV. It may shrink by extents that no LV uses.
+    ResizePv {
+        /// Which.
+        id: PvId,
+        /// Size of the device, or of the part of it that the VG shall use.
+        size: Bytes,
+    },
 }
 
 /// Makes one change. The result is as sound as `vg` was (no rule of
@@ -143,5 +159,8 @@ pub fn apply(vg: &Vg, edit: &Edit) -> Result<Vg, EditError> {
         Edit::Remove { name } => small::remove(vg, name),
         Edit::Rename { name, to } => small::rename(vg, name, to),
         Edit::Tags { name, add, remove } => small::tags(vg, name, add, remove),
+        Edit::AddPv(pv) => group::add_pv(vg, pv),
+        Edit::RemovePv { id } => group::remove_pv(vg, *id),
+        Edit::ResizePv { id, size } => group::resize_pv(vg, *id, *size),
     }
 }

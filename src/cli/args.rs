@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::disk_args::{PvCommand, VgCommand};
 use super::table::Format;
 use super::units::Units;
 
@@ -46,6 +47,12 @@ pub enum Command {
     /// metadata asks for. Changes nothing.
     #[command(after_help = EXIT_STATUSES)]
     Check(CheckArgs),
+    /// Make, resize and remove physical volumes
+    #[command(subcommand, after_help = EXIT_STATUSES)]
+    Pv(PvCommand),
+    /// Make, extend, reduce and remove volume groups
+    #[command(subcommand, after_help = EXIT_STATUSES)]
+    Vg(VgCommand),
     /// Make, change and remove logical volumes
     #[command(subcommand, after_help = EXIT_STATUSES)]
     Lv(LvCommand),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use lvm2::alloc::Policy;
 use lvm2::edit::Layout;
-use lvm2::name::{LvName, Tag, VgName};
+use lvm2::name::{LvName, VgName};
 use lvm2::units::{Bytes, Extents, parse_size};
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use super::args::{
     ChangeArgs, CreateArgs, ExtendArgs, LayoutArgs, LvCommand, PolicyArg, RemoveArgs, WipeArg,
 };
 use super::units::Units;
-use super::{CliError, Terminal, lv_name, table, vg_name};
+use super::{CliError, Terminal, lv_name, table, tag, vg_name};
 use crate::engine::{CreateLv, Engine, EngineError, LvState, Plan, Request, Size, Wipe};
 
 /// One change, ready to be planned or made.
@@ -80,13 +80,6 @@ fn create(args: CreateArgs) -> Result<Change, CliError> {
         args.extents.as_deref(),
         false,
     )?;
-    let tag = |text: String| {
-        Tag::new(text.as_str()).map_err(|source| CliError::Name {
-            what: "tag",
-            text,
-            source,
-        })
-    };
     let request = Request::Create(CreateLv {
         name,
         size,
@@ -257,7 +250,11 @@ struct PlanView<'a> {
     steps: &'a [String],
 }
 
-fn print_plan(plan: &Plan, args: ChangeArgs, term: &mut Terminal<'_>) -> Result<(), CliError> {
+pub(super) fn print_plan(
+    plan: &Plan,
+    args: ChangeArgs,
+    term: &mut Terminal<'_>,
+) -> Result<(), CliError> {
     let view = PlanView {
         diff: &plan.diff,
         steps: &plan.steps,

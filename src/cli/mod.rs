@@ -7,6 +7,8 @@
 mod args;
 mod attr;
 mod check;
+mod disk_args;
+mod disks;
 mod error;
 mod inspect;
 mod lv;
@@ -23,12 +25,16 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use lvm2::name::{LvName, VgName};
+use lvm2::name::{LvName, Tag, VgName};
 
 pub use args::{
     ChangeArgs, CheckArgs, Command, CreateArgs, EXIT_STATUSES, ExtendArgs, InspectArgs, LayoutArgs,
     LvCommand, LvsArgs, NameArgs, OutputArgs, PolicyArg, PvsArgs, RemoveArgs, RenameArgs,
     StripeSizeArg, UnitsArgs, VgsArgs, WipeArg,
+};
+pub use disk_args::{
+    PvCommand, PvCreateArgs, PvLayoutArgs, PvRemoveArgs, PvResizeArgs, VgCommand, VgCreateArgs,
+    VgExtendArgs, VgReduceArgs, VgRemoveArgs,
 };
 pub use error::CliError;
 pub use table::Format;
@@ -139,6 +145,8 @@ fn on_engine(engine: &Engine, command: Command, term: &mut Terminal<'_>) -> Resu
         Command::Vgs(args) => report::vgs(&look(engine, term)?, &args, term),
         Command::Lvs(args) => report::lvs(&look(engine, term)?, &args, term),
         Command::Check(args) => check::check(engine, &args, term),
+        Command::Pv(command) => disks::pv(engine, command, term),
+        Command::Vg(command) => disks::vg(engine, command, term),
         Command::Lv(command) => lv::lv(engine, command, term),
         Command::Inspect(args) => inspect::inspect(engine.host(), &args, term),
     }
@@ -161,6 +169,14 @@ fn vg_name(text: &str) -> Result<VgName, CliError> {
     VgName::new(text).map_err(|source| CliError::Name {
         what: "VG",
         text: text.to_owned(),
+        source,
+    })
+}
+
+fn tag(text: String) -> Result<Tag, CliError> {
+    Tag::new(text.as_str()).map_err(|source| CliError::Name {
+        what: "tag",
+        text,
         source,
     })
 }

@@ -34,6 +34,21 @@ impl PvDevice {
         }
     }
 
+    /// A device that is open already; `writable` if that handle may write.
+    pub(super) fn claimed(
+        id: PvId,
+        handle: Arc<dyn BlockDevice>,
+        writable: bool,
+        devices: Arc<dyn BlockDevices>,
+    ) -> Self {
+        let pv = Self::new(id, Arc::clone(&handle), devices);
+        if writable {
+            // The cell is empty: it was made a line above.
+            let _ = pv.writer.set(handle);
+        }
+        pv
+    }
+
     pub(super) fn info(&self) -> &DeviceInfo {
         self.reader.info()
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lvm2::edit::{self, EditError, Stamp};
+use lvm2::edit::{EditError, Stamp};
 use lvm2::id::LvId;
 use lvm2::model::Vg;
 use lvm2::name::{LvName, VgName};
@@ -12,6 +12,7 @@ use super::activation;
 use super::activity::Activity;
 use super::area::PvDevice;
 use super::commit::{self, Committed};
+use super::disks::mark_members;
 use super::error::EngineError;
 use super::execute::Execution;
 use super::loaded::Loaded;
@@ -264,31 +265,14 @@ impl Batch {
         wiped: &[Arc<PvDevice>],
     ) -> Result<Arc<Loaded>, EngineError> {
         let stamp = self.stamp(accepted);
-        let seal = |vg: &Vg| {
-            edit::seal(vg, &stamp).map_err(|source| EngineError::Edit {
-                vg: self.vg.clone(),
-                source: Arc::new(source),
-            })
-        };
-        let mut sealed = seal(vg)?;
-        // A number that was tried and failed may be on some disk: never again.
-        while sealed.seqno() <= self.registry.attempted(sealed.id()) {
-            sealed = seal(&sealed)?;
-        }
-        let seqno = sealed.seqno();
-        let staged = commit::stage(loaded, Arc::new(sealed), wiped)?;
-        self.registry.attempt(loaded.vg.id(), seqno);
-        match staged.publish(loaded) {
-            Ok(Committed::Everywhere(fresh)) => {
+        match commit::commit(&self.registry, loaded, vg, &stamp, wiped) {
+            Ok((Committed::Everywhere(mut fresh), _)) => {
+                mark_members(&mut fresh);
                 let fresh = Arc::new(fresh);
-                self.registry.attempt_ended(loaded.vg.id());
                 self.registry.store(Arc::clone(&fresh));
                 Ok(fresh)
             }
-            Ok(Committed::Partly(errors)) => {
-                for error in &errors {
-                    tracing::warn!(vg = %self.vg, seqno, %error, "a metadata area was not written; the next commit refreshes it");
-                }
+            Ok((Committed::Partly(errors), seqno)) => {
                 self.registry.rescan()?;
                 let fresh = self.registry.load(&self.vg)?;
                 // The device that took it may be gone already.
@@ -298,6 +282,10 @@ impl Batch {
                     }
                     _ => Ok(fresh),
                 }
+            }
+            // Nothing was written: what is known still holds.
+            Err(error @ (EngineError::MetadataFull { .. } | EngineError::Edit { .. })) => {
+                Err(error)
             }
             Err(error) => {
                 self.registry.forget(&self.vg);

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use lvm2::crc::crc;
+use lvm2::edit::{self, Stamp};
 use lvm2::model::Vg;
 use lvm2::name::VgName;
 use lvm2::ondisk::mda::{MdaHeader, RawLocn};
@@ -18,6 +19,7 @@ use super::area::{Area, PvDevice};
 use super::copies::{CopyState, FoundPv, MetadataCopy};
 use super::error::EngineError;
 use super::loaded::Loaded;
+use super::registry::Registry;
 use crate::host::HostError;
 
 /// A commit whose text is on the disks, but which no header names yet.
@@ -33,6 +35,45 @@ pub(super) enum Committed {
     /// In some areas; the others keep an older text and are refreshed by the
     /// next commit. The VG has to be read again.
     Partly(Vec<HostError>),
+}
+
+/// Makes `vg` the next commit of the VG that `loaded` is, on `loaded`'s PVs,
+/// and tells its number. What it leaves behind if it fails is in
+/// [`Staged::publish`]'s errors.
+///
+/// # Errors
+/// As [`stage`] and [`Staged::publish`], or when there is no next number.
+pub(super) fn commit(
+    registry: &Registry,
+    loaded: &Loaded,
+    vg: &Vg,
+    stamp: &Stamp,
+    also: &[Arc<PvDevice>],
+) -> Result<(Committed, u32), EngineError> {
+    let seal = |vg: &Vg| {
+        edit::seal(vg, stamp).map_err(|source| EngineError::Edit {
+            vg: vg.name().clone(),
+            source: Arc::new(source),
+        })
+    };
+    let mut sealed = seal(vg)?;
+    // A number that was tried and failed may be on some disk: never again.
+    while sealed.seqno() <= registry.attempted(sealed.id()) {
+        sealed = seal(&sealed)?;
+    }
+    let (id, seqno) = (sealed.id(), sealed.seqno());
+    let staged = stage(loaded, Arc::new(sealed), also)?;
+    registry.attempt(id, seqno);
+    let committed = staged.publish(loaded)?;
+    match &committed {
+        Committed::Everywhere(_) => registry.attempt_ended(id),
+        Committed::Partly(errors) => {
+            for error in errors {
+                tracing::warn!(vg = %vg.name(), seqno, %error, "a metadata area was not written; the next commit refreshes it");
+            }
+        }
+    }
+    Ok((committed, seqno))
 }
 
 /// Writes the text of `vg` into free space of every area in use, and makes it

@@ -10,6 +10,7 @@ use lvm2::name::{LvName, VgName};
 use lvm2::units::Bytes;
 
 use super::activity::Obstacle;
+use super::disks::DiskError;
 use super::hazard::Hazard;
 use crate::error::Kind;
 use crate::host::HostError;
@@ -158,6 +159,9 @@ pub enum EngineError {
         /// Why.
         source: Arc<HostError>,
     },
+    /// A disk does not become, or stop being, a PV.
+    #[error(transparent)]
+    Disk(Arc<DiskError>),
     /// A device does not answer. What was begun goes on when it does.
     #[error("{object}: {obstacle}; it goes on when the device answers: ask again")]
     Stuck {
@@ -203,6 +207,7 @@ impl EngineError {
             Self::BadSize { .. } => Kind::InvalidArgument,
             Self::MetadataFull { .. } => Kind::ResourceExhausted,
             Self::Stuck { .. } | Self::Unseen { .. } => Kind::DeadlineExceeded,
+            Self::Disk(source) => source.kind(),
             Self::Closed { .. } | Self::Incomplete { .. } => Kind::Aborted,
             Self::Host { source, .. } => host_kind(source),
             Self::Metadata { .. } | Self::Commit { .. } => Kind::Internal,
@@ -218,12 +223,22 @@ fn list(devices: &[PathBuf]) -> String {
     names.join(", ")
 }
 
+impl From<DiskError> for EngineError {
+    fn from(error: DiskError) -> Self {
+        Self::Disk(Arc::new(error))
+    }
+}
+
 /// What a caller may conclude from a host error.
 #[must_use]
 pub fn host_kind(error: &HostError) -> Kind {
     match error {
         HostError::LockTimeout { .. } | HostError::TimedOut { .. } => Kind::DeadlineExceeded,
-        HostError::Busy { .. } | HostError::NoLockDirectory { .. } => Kind::FailedPrecondition,
+        HostError::Busy { .. }
+        | HostError::Claimed { .. }
+        | HostError::Changed { .. }
+        | HostError::NoLvm2Directory { .. }
+        | HostError::NoLockDirectory { .. } => Kind::FailedPrecondition,
         HostError::UnsupportedFilesystem(_) => Kind::InvalidArgument,
         _ => Kind::Internal,
     }
@@ -231,7 +246,7 @@ pub fn host_kind(error: &HostError) -> Kind {
 
 fn edit_kind(error: &EditError) -> Kind {
     match error {
-        EditError::NoSuchLv { .. } => Kind::NotFound,
+        EditError::NoSuchLv { .. } | EditError::NoSuchPv { .. } => Kind::NotFound,
         EditError::LvExists { .. } => Kind::AlreadyExists,
         EditError::NoSpace { .. } => Kind::ResourceExhausted,
         EditError::WouldReduce { .. } => Kind::OutOfRange,

@@ -11,6 +11,7 @@ mod area;
 mod batch;
 mod commit;
 mod copies;
+mod disks;
 mod error;
 mod execute;
 mod hazard;
@@ -38,6 +39,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use activity::Obstacle;
+pub use disks::{DiskError, DiskOutcome, DiskRequest, PvState, VgState};
 pub use error::{EngineError, host_kind};
 pub use hazard::Hazard;
 use lvm2::name::{LvName, VgName};

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use lvm2::id::VgId;
+use lvm2::id::{PvId, VgId};
 use lvm2::name::VgName;
+use lvm2::tables::DevNo;
 
 use super::activity::Watch;
 use super::area::PvDevice;
@@ -60,6 +61,14 @@ impl State {
         });
         entries.cloned().collect()
     }
+}
+
+/// Who else has a PV.
+pub(super) struct Holder {
+    /// The VG that lists it.
+    pub(super) vg: Option<VgName>,
+    /// Another device that holds it.
+    pub(super) device: Option<PathBuf>,
 }
 
 enum Entry {
@@ -162,6 +171,40 @@ impl Registry {
             problems: state.problems.clone(),
         };
         Ok((vgs, remainder))
+    }
+
+    /// The VG that has the device with this number as a PV, by the last look.
+    pub(super) fn vg_on(&self, devno: DevNo) -> Option<VgName> {
+        let on = |loaded: &Arc<Loaded>| {
+            loaded
+                .pvs
+                .iter()
+                .any(|pv| pv.device.info().devno == devno)
+                .then(|| loaded.vg.name().clone())
+        };
+        self.state().loaded().iter().find_map(on)
+    }
+
+    /// A VG that lists this PV, and a device other than `devno` that holds it,
+    /// by the last look; `None` if there is neither.
+    pub(super) fn holder_of(&self, id: &PvId, devno: DevNo) -> Option<Holder> {
+        let state = self.state();
+        let loaded = state.loaded();
+        let elsewhere = |pv: &FoundPv| {
+            let info = pv.device.info();
+            (pv.device.id == *id && info.devno != devno).then(|| info.path.clone())
+        };
+        let mut found = loaded.iter().flat_map(|loaded| &loaded.pvs);
+        let holder = Holder {
+            vg: loaded
+                .iter()
+                .find(|loaded| loaded.vg.pv_by_id(id).is_some())
+                .map(|loaded| loaded.vg.name().clone()),
+            device: found
+                .find_map(elsewhere)
+                .or_else(|| state.orphans.iter().find_map(elsewhere)),
+        };
+        (holder.vg.is_some() || holder.device.is_some()).then_some(holder)
     }
 
     /// Remembers what a commit or a reload made of a VG.

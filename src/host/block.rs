@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lvm2::tables::DevNo;
 
-use super::HostResult;
+use super::{Candidate, HostResult, Signature};
 
 /// A device that may carry a PV label.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +92,20 @@ pub trait BlockDevices: Send + Sync {
     fn obstacle(&self, _path: &Path) -> Option<String> {
         None
     }
+
+    /// Looks at the device at `path`, links followed, as one that shall become
+    /// a PV. Not being in the devices file is no obstacle.
+    fn examine(&self, path: &Path) -> HostResult<Candidate>;
+
+    /// Opens `device` for writing as its only user: while the handle lives
+    /// nobody can mount it, swap to it or build a device on it, and whoever
+    /// does so already makes this fail with
+    /// [`HostError::Claimed`](super::HostError::Claimed).
+    fn open_exclusive(&self, device: &DeviceInfo) -> HostResult<Arc<dyn BlockDevice>>;
+
+    /// Every signature on the device. Of a kind that keeps several copies one
+    /// is found; the others come up when that one is gone.
+    fn signatures(&self, device: &DeviceInfo) -> HostResult<Vec<Signature>>;
 }
 
 /// An open block device. Offsets and lengths need no alignment: the

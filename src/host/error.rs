@@ -51,6 +51,28 @@ pub enum HostError {
         /// Openers the kernel counts.
         open_count: u32,
     },
+    /// A device is in use by somebody, and cannot be had alone.
+    #[error(
+        "{path} is in use: a mount, a device built on it or a program holds it; end that and try again"
+    )]
+    Claimed {
+        /// The device.
+        path: PathBuf,
+    },
+    /// A device is not what it was when it was looked at.
+    #[error("{path} has changed meanwhile ({detail}); look at it and try again")]
+    Changed {
+        /// The device.
+        path: PathBuf,
+        /// What differs.
+        detail: String,
+    },
+    /// A directory that lvm2 on the host shares with its commands is missing.
+    #[error("{path} does not exist: mount the host's directory, or lvm2 on the host is misled")]
+    NoLvm2Directory {
+        /// The directory.
+        path: PathBuf,
+    },
     /// A device did not answer in time.
     #[error("{op} {path} did not end within {after:?}")]
     TimedOut {

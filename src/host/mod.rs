@@ -9,23 +9,27 @@
 //! nobody else has to.
 
 pub mod block;
+pub mod candidate;
 pub mod clock;
 pub mod dm;
 pub mod error;
 pub mod fs;
 pub mod linux;
 pub mod lock;
+pub mod lvm2files;
 pub mod sim;
 pub mod watch;
 
 use std::sync::Arc;
 
 pub use block::{BlockDevice, BlockDevices, DeviceInfo, SkipReason, Skipped};
+pub use candidate::{Candidate, Signature, Unfit};
 pub use clock::Clock;
 pub use dm::{DeviceMapper, DmDevice, DmEntry, Exposure, SuspendMode};
 pub use error::{HostError, HostResult};
 pub use fs::{Filesystems, FsKind, FsUsage, MountEntry, Probe};
 pub use lock::{LockGuard, LockMode, Locks};
+pub use lvm2files::Lvm2Files;
 pub use watch::{Calls, Pending};
 
 /// One machine: its disks, device-mapper, locks, file systems and clock.
@@ -37,6 +41,8 @@ pub struct Host {
     pub dm: Arc<dyn DeviceMapper>,
     /// lvm2's lock files.
     pub locks: Arc<dyn Locks>,
+    /// lvm2's other files.
+    pub lvm2: Arc<dyn Lvm2Files>,
     /// Mounts and file systems.
     pub fs: Arc<dyn Filesystems>,
     /// Time, waiting and randomness.

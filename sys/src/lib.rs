@@ -1,6 +1,7 @@
 //! Safe wrappers of the kernel interfaces that lvcsi needs: device-mapper,
 //! block devices, growing and freezing file systems, the semaphores that udev
-//! cookies are, work in a child process, and loop devices for tests.
+//! cookies are, work in a child process, signatures by libblkid, and loop
+//! devices for tests.
 //!
 //! This is the only crate of the workspace with unsafe code. Each function is
 //! one ioctl or system call unless it says otherwise; policy (retries, udev
@@ -12,6 +13,7 @@
 mod aligned;
 pub mod apart;
 mod bindings;
+pub mod blkid;
 pub mod block;
 mod devno;
 pub mod dm;

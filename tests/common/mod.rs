@@ -8,7 +8,7 @@
 
 mod no_dm;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lvcsi::engine::{CreateLv, Engine, EngineConfig, EngineError, LvState, Request, Size, Wipe};
@@ -100,13 +100,17 @@ impl Drop for Native {
 /// This machine. Without device-mapper it has none, and sees only the disks of
 /// `vg`, so that tests on one machine do not disturb each other.
 pub(crate) fn machine(vg: &LoopVg) -> Host {
+    machine_on(vg.dir(), &vg.paths())
+}
+
+/// The same for these disks; `dir` is a folder that goes away with them.
+pub(crate) fn machine_on(dir: &Path, disks: &[&Path]) -> Host {
     if host::has_dm() {
         return real_machine();
     }
-    let dir = vg.dir().join("etc-lvm");
+    let dir = dir.join("etc-lvm");
     std::fs::create_dir_all(&dir).expect("a folder for lvm.conf");
-    let accept: String = vg
-        .paths()
+    let accept: String = disks
         .iter()
         .map(|path| format!("\"a|^{}$|\", ", path.display()))
         .collect();

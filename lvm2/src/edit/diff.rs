@@ -13,7 +13,12 @@ const MAX_CHANGES: usize = 1000;
 /// A unified diff of the texts of two VGs, empty if they are the same.
 #[must_use]
 pub fn diff(old: &Vg, new: &Vg) -> String {
-    let (old, new) = (old.print(), new.print());
+    diff_texts(&old.print(), &new.print())
+}
+
+/// A unified diff of two texts, for a VG that comes or goes.
+#[must_use]
+pub fn diff_texts(old: &str, new: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     unified(&old, &new, &script(&old, &new))
 }

@@ -1,11 +1,11 @@
 //! Why a change is refused.
 
 use crate::alloc::AllocError;
-use crate::id::LvId;
+use crate::id::{LvId, PvId};
 use crate::model::ModelError;
 use crate::name::NameError;
 use crate::text;
-use crate::units::Extents;
+use crate::units::{Bytes, Extents};
 
 /// Why a change is refused. The VG is as it was.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -114,6 +114,102 @@ pub enum EditError {
         lv: String,
         /// Why.
         source: AllocError,
+    },
+    /// The VG has no such PV.
+    #[error("VG {vg} has no PV {pv}")]
+    NoSuchPv {
+        /// VG name.
+        vg: String,
+        /// The PV.
+        pv: PvId,
+    },
+    /// The PV is in the VG.
+    #[error("PV {pv} is in VG {vg} already")]
+    PvExists {
+        /// VG name.
+        vg: String,
+        /// The PV.
+        pv: PvId,
+    },
+    /// LVs have extents on the PV.
+    #[error(
+        "PV {pv} of VG {vg} holds {used} extents of LVs ({}); move them away with: pvmove", .lvs.join(", ")
+    )]
+    PvInUse {
+        /// VG name.
+        vg: String,
+        /// The PV.
+        pv: PvId,
+        /// Extents in use.
+        used: Extents,
+        /// The LVs.
+        lvs: Vec<String>,
+    },
+    /// A VG has at least one PV.
+    #[error("PV {pv} is the last one of VG {vg}; remove the VG instead")]
+    LastPv {
+        /// VG name.
+        vg: String,
+        /// The PV.
+        pv: PvId,
+    },
+    /// A VG without PVs was to be made.
+    #[error("VG {vg} would have no PV")]
+    NoPvs {
+        /// VG name.
+        vg: String,
+    },
+    /// The PV is too small for even one extent.
+    #[error(
+        "PV {pv} of {size} bytes, with data from byte {data_start} on, has no room for an extent of {extent_size} bytes of VG {vg}"
+    )]
+    NoExtents {
+        /// VG name.
+        vg: String,
+        /// The PV.
+        pv: PvId,
+        /// Its size.
+        size: Bytes,
+        /// Where its data begins.
+        data_start: Bytes,
+        /// Size of an extent.
+        extent_size: Bytes,
+    },
+    /// The VG has as many PVs as its administrator allows.
+    #[error("VG {vg} is limited to {max} PVs (vgchange --maxphysicalvolumes changes that)")]
+    TooManyPvs {
+        /// VG name.
+        vg: String,
+        /// The limit.
+        max: u64,
+    },
+    /// More extents than lvm2 counts.
+    #[error("VG {vg} would have {total} extents, more than LVM2 counts; use larger extents")]
+    TooManyExtents {
+        /// VG name.
+        vg: String,
+        /// Extents that it would have.
+        total: Extents,
+    },
+    /// The administrator forbade to add or remove PVs.
+    #[error("VG {vg} is not resizeable; allow it with: vgchange --resizeable y {vg}")]
+    NotResizeable {
+        /// VG name.
+        vg: String,
+    },
+    /// LVs have extents behind the PV's new end.
+    #[error(
+        "PV {pv} of VG {vg} is in use up to extent {used} and would be cut to {to}; move what lies behind with: pvmove"
+    )]
+    PvShrink {
+        /// VG name.
+        vg: String,
+        /// The PV.
+        pv: PvId,
+        /// Extents up to the last one that is in use.
+        used: Extents,
+        /// Extents that would be left.
+        to: Extents,
     },
     /// The name cannot be given.
     #[error(transparent)]

@@ -11,7 +11,8 @@ use super::EditError;
 
 /// Where a VG keeps its LVs.
 pub(super) const LVS: &str = "logical_volumes";
-const PVS: &str = "physical_volumes";
+/// Where it keeps its PVs.
+pub(super) const PVS: &str = "physical_volumes";
 
 /// What lvm2 writes before a VG's closing brace, with and without LVs.
 const TAIL_WITH_LVS: &str = "\n\n";

@@ -51,14 +51,7 @@ pub(super) fn vg(tree: Section) -> Result<Vg, ModelError> {
     let name = name.as_str();
     drop(sections);
     let header = header(&tree, name, &section)?;
-    let mut pvs = Vec::new();
-    for (key, section) in section
-        .section("physical_volumes")
-        .into_iter()
-        .flat_map(|section| section.sections())
-    {
-        pvs.push(Arc::new(pv(name, key, section)?));
-    }
+    let pvs = pvs(name, &section)?;
     let keys: HashSet<&str> = pvs.iter().map(|pv| pv.key.as_str()).collect();
     let mut lvs = Vec::new();
     for (lv_name, section) in section
@@ -134,6 +127,15 @@ pub(crate) fn header(tree: &Section, name: &str, vg: &Section) -> Result<Header,
         creation_host: file.optional_text("creation_host")?,
         creation_time: file.optional_int("creation_time")?,
     })
+}
+
+/// Reads the PVs of a VG's section.
+pub(crate) fn pvs(name: &str, vg: &Section) -> Result<Vec<Arc<Pv>>, ModelError> {
+    vg.section("physical_volumes")
+        .into_iter()
+        .flat_map(|section| section.sections())
+        .map(|(key, section)| pv(name, key, section).map(Arc::new))
+        .collect()
 }
 
 fn pv(vg: &str, key: &str, section: &Section) -> Result<Pv, ModelError> {

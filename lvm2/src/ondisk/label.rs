@@ -18,11 +18,16 @@ pub const DEFAULT_SECTOR: u64 = 1;
 /// Bit of [`PvHeader::ext_flags`]: a VG uses this PV.
 pub const FLAG_IN_USE: u32 = 1;
 
+/// Version of the extension that has flags, which new PVs get.
+pub const EXT_VERSION: u32 = 2;
+
 const MAGIC: &[u8; 8] = b"LABELONE";
 const TYPE: &[u8; 8] = b"LVM2 001";
 /// Where the checksum is, and from where on it is taken.
 const CRC_AT: usize = 16;
 const CRC_FROM: usize = 20;
+/// Where the type is.
+const TYPE_AT: usize = 24;
 /// Length of the label proper, behind which we put the PV header.
 const HEADER: u32 = 32;
 
@@ -108,6 +113,23 @@ impl PvHeader {
     #[must_use]
     pub fn in_use(&self) -> bool {
         self.ext_version >= 2 && self.ext_flags & FLAG_IN_USE != 0
+    }
+
+    /// The same PV, saying that a VG uses it or that none does. A header of an
+    /// older version gets the extension, for without it could not say so.
+    #[must_use]
+    pub fn with_in_use(&self, in_use: bool) -> Self {
+        let mut header = self.clone();
+        if header.ext_version < EXT_VERSION {
+            header.ext_version = EXT_VERSION;
+            header.ext_flags = 0;
+        }
+        if in_use {
+            header.ext_flags |= FLAG_IN_USE;
+        } else {
+            header.ext_flags &= !FLAG_IN_USE;
+        }
+        header
     }
 
     fn decode(bytes: &[u8], sector: u64) -> Result<Self, LabelError> {
@@ -217,6 +239,23 @@ pub fn find(head: &[u8]) -> Result<Option<FoundLabel>, LabelError> {
         }
     }
     Ok(found)
+}
+
+/// What is wrong with a label that is damaged but has LVM2's type still: that
+/// of a PV that somebody may miss. wipefs takes the type away.
+#[must_use]
+pub fn damaged(head: &[u8]) -> Option<LabelError> {
+    let typed = |sector: u64| {
+        let at = usize::try_from(sector).ok()?.checked_mul(SECTOR)?;
+        head.get(at..)?
+            .get(TYPE_AT..)?
+            .starts_with(TYPE)
+            .then_some(())
+    };
+    candidates(head).ok()?.into_iter().find_map(|candidate| {
+        typed(candidate.sector)?;
+        candidate.outcome.err()
+    })
 }
 
 fn decode(bytes: &[u8; SECTOR], sector: u64) -> Result<PvHeader, LabelError> {

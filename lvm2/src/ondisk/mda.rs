@@ -1,7 +1,7 @@
 //! The header sector of a metadata area: which text in its ring counts.
 
-use super::SECTOR;
 use super::bytes::{Reader, Writer};
+use super::{Area, SECTOR};
 use crate::crc::crc;
 
 /// Length of the header, and where the ring begins in the area.
@@ -87,6 +87,18 @@ pub struct MdaHeader {
 }
 
 impl MdaHeader {
+    /// The header of an area that holds no text: that of a new PV, or of one
+    /// that was taken out of its VG.
+    #[must_use]
+    pub fn empty(area: Area) -> Self {
+        Self {
+            start: area.offset.0,
+            size: area.size.0,
+            committed: None,
+            precommitted: None,
+        }
+    }
+
     /// Reads a header sector that was found at byte `expected_start`.
     ///
     /// # Errors

@@ -9,6 +9,7 @@
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 mod bytes;
+pub mod geometry;
 pub mod label;
 pub mod mda;
 pub mod ring;

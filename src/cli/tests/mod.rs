@@ -2,6 +2,7 @@
 
 mod attr;
 mod changes;
+mod disks;
 mod hang;
 mod inspect;
 mod reports;
@@ -106,6 +107,13 @@ fn every_command_has_help_with_the_exit_statuses() {
         "lv create",
         "lv extend",
         "lv remove",
+        "pv create",
+        "pv resize",
+        "pv remove",
+        "vg create",
+        "vg extend",
+        "vg reduce",
+        "vg remove",
     ] {
         let done = run(SimHost::new().host(), &format!("{line} --help"));
         assert_eq!(done.status, 0, "{line}");

@@ -2,6 +2,9 @@
 
 mod basics;
 mod crash;
+mod disks;
+mod disks_crash;
+mod disks_refused;
 mod faults;
 mod foreign;
 mod group;

@@ -80,6 +80,41 @@ impl LinuxBlockDevice {
         })
     }
 
+    /// Opens the device that `info` describes for this process alone.
+    ///
+    /// # Errors
+    /// [`HostError::Claimed`] if somebody uses it, [`HostError::Changed`] if it
+    /// has another size than `info` says.
+    pub(super) fn open_exclusive(info: &DeviceInfo) -> HostResult<Self> {
+        let path = &info.path;
+        let failed = |source| path_error("open", path, source);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_DIRECT | libc::O_NONBLOCK | libc::O_EXCL)
+            .open(path)
+            .map_err(|source| match source.raw_os_error() {
+                Some(libc::EBUSY) => HostError::Claimed { path: path.clone() },
+                _ => failed(source),
+            })?;
+        let read = file.try_clone().map_err(failed)?;
+        let device = Self {
+            info: info.clone(),
+            read,
+            write: OnceLock::from(file),
+            may_write: true,
+        };
+        device.verify(&device.read)?;
+        let size = lvcsi_sys::block::size_bytes(&device.read).map_err(failed)?;
+        if size != info.size {
+            return Err(HostError::Changed {
+                path: path.clone(),
+                detail: format!("it has {size} bytes, not {}", info.size),
+            });
+        }
+        Ok(device)
+    }
+
     /// A node may have been given to another device since discovery.
     fn verify(&self, file: &File) -> HostResult<()> {
         match devno_of(file) {

@@ -17,7 +17,10 @@ use super::lvmconf::{LvmConf, MdChecks};
 use super::prober::Prober;
 use super::skip::{self, Rules};
 use super::sysfs::{SysDevice, Sysfs, read};
-use crate::host::{BlockDevice, BlockDevices, DeviceInfo, HostResult, SkipReason, Skipped};
+use super::{examine, probe};
+use crate::host::{
+    BlockDevice, BlockDevices, Candidate, DeviceInfo, HostResult, Signature, SkipReason, Skipped,
+};
 
 /// Deepest directory below `/dev` that may hold aliases (`/dev/disk/by-id`).
 const ALIAS_DEPTH: u32 = 3;
@@ -103,6 +106,26 @@ impl LinuxBlockDevices {
         }
     }
 
+    /// Whether a filter of lvm.conf excludes the device. A devices file takes
+    /// the place of `filter`.
+    fn excluded(
+        &self,
+        device: &SysDevice,
+        path: &Path,
+        aliases: &HashMap<DevNo, Vec<PathBuf>>,
+        listing: bool,
+    ) -> Option<SkipReason> {
+        let others = aliases.get(&device.devno).map_or(&[][..], Vec::as_slice);
+        let names = || {
+            [path]
+                .into_iter()
+                .chain(others.iter().map(PathBuf::as_path))
+        };
+        let passes =
+            self.global_filter.accepts(names()) && (listing || self.filter.accepts(names()));
+        (!passes).then_some(SkipReason::Filtered)
+    }
+
     fn aliases(&self) -> HashMap<DevNo, Vec<PathBuf>> {
         let mut found = HashMap::new();
         if !self.global_filter.is_empty() || !self.filter.is_empty() {
@@ -121,35 +144,16 @@ impl BlockDevices for LinuxBlockDevices {
         let mut candidates = Vec::new();
         for device in all.values() {
             let path = self.node(device);
-            let reason = skip::reason(device, &all, self.rules).or_else(|| {
-                let disk = device
-                    .partition_of
-                    .as_ref()
-                    .and_then(|(disk, _)| all.get(disk));
-                let others = aliases.get(&device.devno).map_or(&[][..], Vec::as_slice);
-                let names = || {
-                    [path.as_path()]
-                        .into_iter()
-                        .chain(others.iter().map(PathBuf::as_path))
-                };
-                if !self.global_filter.accepts(names()) {
-                    return Some(SkipReason::Filtered);
-                }
-                match &devices_file {
-                    // A devices file takes the place of `filter`.
-                    Some(file) => (!file.lists(device, disk.unwrap_or(device), &path))
-                        .then_some(SkipReason::NotInDevicesFile),
-                    None => (!self.filter.accepts(names())).then_some(SkipReason::Filtered),
-                }
-            });
+            let reason = skip::reason(device, &all, self.rules)
+                .or_else(|| self.excluded(device, &path, &aliases, devices_file.is_some()))
+                .or_else(|| {
+                    let file = devices_file.as_ref()?;
+                    let listed = file.lists(device, disk_of(device, &all), &path);
+                    (!listed).then_some(SkipReason::NotInDevicesFile)
+                });
             match reason {
                 Some(reason) => skipped.push(Skipped { path, reason }),
-                None => candidates.push(DeviceInfo {
-                    devno: device.devno,
-                    path,
-                    size: device.size,
-                    block_size: device.block_size,
-                }),
+                None => candidates.push(device.info(path)),
             }
         }
         candidates.sort_by_key(|device| device.devno);
@@ -190,6 +194,50 @@ impl BlockDevices for LinuxBlockDevices {
             "device-mapper device {name} is suspended; `dmsetup resume {name}` lets it go on"
         ))
     }
+
+    fn examine(&self, path: &Path) -> HostResult<Candidate> {
+        let all = self.sysfs.devices()?;
+        let device = examine::find(path, &all)?;
+        let node = self.node(device);
+        let listing = self.devices_file()?.is_some();
+        let excluded = || self.excluded(device, &node, &self.aliases(), listing);
+        let mut reason = skip::reason(device, &all, self.rules).or_else(excluded);
+        let info = device.info(node);
+        if reason.is_none() {
+            let prober = self.prober.lock().unwrap_or_else(PoisonError::into_inner);
+            // A superblock anywhere counts here: whoever reads the device as
+            // an array would see our writes as damage.
+            let probed = prober.probe(vec![info.clone()], true, self.probe_timeout);
+            reason = probed.into_iter().find_map(|(_, reason)| reason);
+        }
+        let unfit = examine::unfit(device, &all, reason)?;
+        let topology = examine::topology(device, disk_of(device, &all));
+        Ok(Candidate {
+            info,
+            topology,
+            unfit,
+        })
+    }
+
+    fn open_exclusive(&self, device: &DeviceInfo) -> HostResult<Arc<dyn BlockDevice>> {
+        Ok(Arc::new(LinuxBlockDevice::open_exclusive(device)?))
+    }
+
+    fn signatures(&self, device: &DeviceInfo) -> HostResult<Vec<Signature>> {
+        probe::signatures(device)
+    }
+}
+
+/// The whole disk of a partition; any other device itself.
+pub(super) fn disk_of<'a>(
+    device: &'a SysDevice,
+    all: &'a HashMap<String, SysDevice>,
+) -> &'a SysDevice {
+    let disk = device
+        .partition_of
+        .as_ref()
+        .and_then(|(disk, _)| all.get(disk));
+    disk.unwrap_or(device)
 }
 
 /// The number of the block device that `path` leads to.

@@ -6,10 +6,12 @@ mod devicesfile;
 mod discover;
 mod dm;
 mod events;
+mod examine;
 mod filter;
 mod fs;
 mod lock;
 mod lock_holders;
+mod lvm2files;
 mod lvmconf;
 mod md;
 mod mkfs;
@@ -30,6 +32,7 @@ use self::discover::LinuxBlockDevices;
 use self::dm::LinuxDeviceMapper;
 use self::fs::LinuxFilesystems;
 use self::lock::LinuxLocks;
+use self::lvm2files::LinuxLvm2Files;
 use self::lvmconf::LvmConf;
 use self::nodes::Nodes;
 use self::sysfs::Sysfs;
@@ -66,6 +69,8 @@ pub struct LinuxConfig {
     pub probe_timeout: Duration,
     /// The directory of device nodes.
     pub dev_dir: PathBuf,
+    /// Where lvm2's commands leave notes for each other.
+    pub run_dir: PathBuf,
 }
 
 impl Default for LinuxConfig {
@@ -77,6 +82,7 @@ impl Default for LinuxConfig {
             use_udev: UseUdev::Auto,
             probe_timeout: Duration::from_secs(5),
             dev_dir: "/dev".into(),
+            run_dir: "/run/lvm".into(),
         }
     }
 }
@@ -109,12 +115,20 @@ impl LinuxHost {
         let etc = config.lvm_conf_dir.parent().unwrap_or(Path::new("/etc"));
         let nodes = Nodes::new(config.dev_dir.clone(), PRIVATE_NODES.into());
         let sysfs = Sysfs::new("/sys".into());
+        let lvm2 = LinuxLvm2Files {
+            run_dir: config.run_dir.clone(),
+            run_dir_required: config.lock_dir_required,
+            lock_dir: lock_dir.clone(),
+            devices_file: conf.devices_file(),
+            sysfs: sysfs.clone(),
+        };
         let devices =
             LinuxBlockDevices::new(&conf, sysfs, config.dev_dir.clone(), config.probe_timeout)?;
         Ok(Host {
             block: Arc::new(devices),
             dm: Arc::new(LinuxDeviceMapper::new(udev, nodes)),
             locks: Arc::new(LinuxLocks::new(lock_dir, may_create)),
+            lvm2: Arc::new(lvm2),
             fs: Arc::new(LinuxFilesystems),
             clock: Arc::new(LinuxClock::new()),
             identity: conf.identity(hostname(), kernel(), etc)?,

@@ -5,8 +5,28 @@ use std::path::Path;
 use libblkid_rs::{BlkidErr, BlkidProbe, BlkidSafeprobeRet, BlkidSublks, BlkidSublksFlags};
 use nix::errno::Errno;
 
-use super::block::path_error;
-use crate::host::{HostResult, Probe};
+use super::block::{devno_of, path_error};
+use crate::host::{DeviceInfo, HostResult, Probe, Signature};
+
+/// Every signature on `device`, with its place.
+pub(super) fn signatures(device: &DeviceInfo) -> HostResult<Vec<Signature>> {
+    let failed = |error| path_error("probe", &device.path, error);
+    let file = std::fs::File::open(&device.path).map_err(failed)?;
+    // The node may lead elsewhere by now.
+    if devno_of(&file).map_err(failed)? != device.devno {
+        return Err(failed(Errno::ENXIO.into()));
+    }
+    let found = lvcsi_sys::blkid::signatures(&file).map_err(failed)?;
+    Ok(found
+        .into_iter()
+        .map(|found| Signature {
+            kind: found.kind,
+            label: found.label,
+            uuid: found.uuid,
+            magic: found.magic,
+        })
+        .collect())
+}
 
 /// Looks for signatures of every kind.
 pub(super) fn probe(path: &Path) -> HostResult<Probe> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use lvm2::tables::DevNo;
 
 use super::block::path_error;
-use crate::host::HostResult;
+use crate::host::{DeviceInfo, HostResult};
 
 /// Layers of a stack of devices that are looked at; more are never built.
 const DEEPEST: u32 = 16;
@@ -34,6 +34,18 @@ pub(super) struct SysDevice {
     pub dm: Option<SysDm>,
     /// The directory in sysfs.
     pub dir: PathBuf,
+}
+
+impl SysDevice {
+    /// The device as others know it, by the node `path`.
+    pub(super) fn info(&self, path: PathBuf) -> DeviceInfo {
+        DeviceInfo {
+            devno: self.devno,
+            path,
+            size: self.size,
+            block_size: self.block_size,
+        }
+    }
 }
 
 /// A device-mapper device in sysfs.

@@ -9,11 +9,12 @@ use super::journal::DiskEvent;
 use super::machine::{Entered, OpenFile, Part, Process};
 use super::pages::index;
 use crate::host::{
-    BlockDevice, BlockDevices, DeviceInfo, HostError, HostResult, SkipReason, Skipped,
+    BlockDevice, BlockDevices, Candidate, DeviceInfo, HostError, HostResult, Signature, SkipReason,
+    Skipped, Unfit,
 };
 
 /// lvm2's smallest PV.
-const SMALLEST_PV: u64 = 2 << 20;
+pub(super) const SMALLEST_PV: u64 = 2 << 20;
 
 struct Handle {
     process: Process,
@@ -36,6 +37,7 @@ impl Process {
         let mut state = entered.map_err(failed)?.state;
         let (dev, write) = match find {
             Find::Device(info, write) => (Some(info.devno), write),
+            Find::Alone(info) => (Some(info.devno), true),
             Find::Path => (state.resolve(path), false),
         };
         let dev = dev.ok_or_else(|| errno(ENOENT))?;
@@ -54,12 +56,27 @@ impl Process {
             size,
             block_size: state.block_size(dev),
         };
+        let exclusive = matches!(find, Find::Alone(_));
+        if exclusive && state.claimed(dev) {
+            return Err(HostError::Claimed {
+                path: path.to_owned(),
+            });
+        }
+        if let Find::Alone(expected) = find
+            && expected.size != size
+        {
+            return Err(HostError::Changed {
+                path: path.to_owned(),
+                detail: format!("it has {size} bytes, not {}", expected.size),
+            });
+        }
         let id = state.id();
         state.open.insert(
             id,
             OpenFile {
                 process: self.id,
                 dev,
+                exclusive,
             },
         );
         Ok(Arc::new(Handle {
@@ -73,6 +90,8 @@ impl Process {
 
 enum Find<'a> {
     Device(&'a DeviceInfo, bool),
+    /// For writing, and as the only user.
+    Alone(&'a DeviceInfo),
     Path,
 }
 
@@ -99,7 +118,16 @@ impl BlockDevices for Process {
             }
         };
         for disk in state.disks.values().filter(|disk| disk.attached) {
-            sort(disk.info.clone(), None);
+            let devices = state.notes.devices.as_ref();
+            let unlisted = devices.is_some_and(|listed| !listed.contains_key(&disk.info.path));
+            let reason = disk.unfit.iter().find_map(|unfit| match unfit {
+                Unfit::Skipped(reason) => Some(reason.clone()),
+                _ => None,
+            });
+            sort(
+                disk.info.clone(),
+                reason.or(unlisted.then_some(SkipReason::NotInDevicesFile)),
+            );
         }
         for (dev, mapped) in &state.mapped {
             let reason = match mapped {
@@ -128,6 +156,18 @@ impl BlockDevices for Process {
 
     fn open_path(&self, path: &Path) -> HostResult<Arc<dyn BlockDevice>> {
         self.open_device(path, Find::Path)
+    }
+
+    fn examine(&self, path: &Path) -> HostResult<Candidate> {
+        self.candidate(path)
+    }
+
+    fn open_exclusive(&self, device: &DeviceInfo) -> HostResult<Arc<dyn BlockDevice>> {
+        self.open_device(&device.path, Find::Alone(device))
+    }
+
+    fn signatures(&self, device: &DeviceInfo) -> HostResult<Vec<Signature>> {
+        self.find_signatures(device)
     }
 }
 

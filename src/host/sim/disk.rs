@@ -1,9 +1,10 @@
 //! A disk with a volatile write cache.
 
+use lvm2::ondisk::geometry::Topology;
 use lvm2::tables::DevNo;
 
 use super::pages::{Pages, index};
-use crate::host::DeviceInfo;
+use crate::host::{DeviceInfo, Unfit};
 
 /// A write that a power cut may still undo.
 #[derive(Clone)]
@@ -81,6 +82,10 @@ impl Pending {
 pub(super) struct Disk {
     pub(super) info: DeviceInfo,
     pub(super) attached: bool,
+    pub(super) topology: Topology,
+    /// What stands against the disk becoming a PV, beside what the machine
+    /// does with it.
+    pub(super) unfit: Vec<Unfit>,
     /// What reads see.
     current: Pages,
     /// What survives a power cut for certain.
@@ -100,6 +105,8 @@ impl Disk {
         Self {
             info,
             attached: true,
+            topology: Topology::default(),
+            unfit: Vec::new(),
             current: Pages::default(),
             durable: Pages::default(),
             pending: Vec::new(),

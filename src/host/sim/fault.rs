@@ -67,6 +67,16 @@ pub enum CallKind {
     RemovePath,
     /// Looking at a path.
     KindOf,
+    /// Looking at a device that shall become a PV.
+    Examine,
+    /// Looking for every signature.
+    Signatures,
+    /// Invalidating lvm2's hints.
+    Hints,
+    /// Entries of lvm2's devices file.
+    DevicesFile,
+    /// lvm2's notes about PVs that are online.
+    Online,
 }
 
 impl CallKind {
@@ -88,6 +98,8 @@ impl CallKind {
                 | Self::Mounts
                 | Self::Usage
                 | Self::KindOf
+                | Self::Examine
+                | Self::Signatures
         )
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use lvm2::tables::DevNo;
 
+use super::candidate::Notes;
 use super::disk::{Data, Disk};
 use super::dm::Mapped;
 use super::fault::{Call, CallKind, Fault, Faults, eio};
@@ -21,6 +22,8 @@ use super::table::Spot;
 pub(super) struct OpenFile {
     pub(super) process: u64,
     pub(super) dev: DevNo,
+    /// Nobody else may use the device.
+    pub(super) exclusive: bool,
 }
 
 /// Everything there is on the machine.
@@ -35,6 +38,7 @@ pub(super) struct State {
     pub(super) faults: Faults,
     /// What the disks were told, while somebody wants to know.
     pub(super) journal: Option<Vec<DiskEvent>>,
+    pub(super) notes: Notes,
     /// Processes that died by themselves.
     dead: BTreeSet<u64>,
     /// Every process up to this number died with the others.
@@ -61,6 +65,7 @@ impl State {
             paths,
             faults: Faults::default(),
             journal: None,
+            notes: Notes::default(),
             dead: BTreeSet::new(),
             all_dead: 0,
             generation: 1,
@@ -229,6 +234,15 @@ impl State {
             .get(&dev)
             .filter(|disk| disk.attached)
             .ok_or_else(eio)
+    }
+
+    /// Whether somebody has claimed the device: an exclusive opener, a file
+    /// system or a table. Plain openers do not.
+    pub(super) fn claimed(&self, dev: DevNo) -> bool {
+        let alone = |file: &OpenFile| file.dev == dev && file.exclusive;
+        self.open.values().any(alone)
+            || self.mounts.iter().any(|mount| mount.device == Some(dev))
+            || self.mapped.values().any(|mapped| mapped.holds(dev))
     }
 
     /// Who has a device open: processes, file systems and tables on top.

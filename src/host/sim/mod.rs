@@ -8,6 +8,7 @@
 //! once with the power ([`SimHost::crash`]).
 
 mod block;
+mod candidate;
 mod clock;
 mod disk;
 mod dm;
@@ -89,6 +90,7 @@ impl SimHost {
             block: Arc::<Process>::clone(&process),
             dm: Arc::<Process>::clone(&process),
             locks: Arc::<Process>::clone(&process),
+            lvm2: Arc::<Process>::clone(&process),
             fs: Arc::<Process>::clone(&process),
             clock: process,
             identity,

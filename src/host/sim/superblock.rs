@@ -1,6 +1,6 @@
 //! File system superblocks, as far as size and type go, in the real places.
 
-use crate::host::{FsKind, Probe};
+use crate::host::{FsKind, Probe, Signature};
 
 /// Bytes from the start of the device that hold every signature.
 pub(super) const HEAD: usize = 68 << 10;
@@ -84,31 +84,48 @@ fn at(head: &[u8], offset: usize, magic: &[u8]) -> bool {
 }
 
 /// All signatures in `head`, as libblkid names them.
-pub(super) fn probe(head: &[u8]) -> Probe {
+pub(super) fn signatures(head: &[u8]) -> Vec<Signature> {
     let mut found = Vec::new();
-    if let Some((kind, _)) = read(head) {
-        found.push(kind.as_str());
+    let mut add = |kind: &str, offset: usize, length: u64| {
+        found.push(Signature {
+            kind: kind.to_owned(),
+            label: None,
+            uuid: None,
+            magic: Some((offset as u64, length)),
+        });
+    };
+    match read(head).map(|(kind, _)| kind) {
+        Some(kind @ (FsKind::Ext2 | FsKind::Ext3 | FsKind::Ext4)) => {
+            add(kind.as_str(), EXT + 56, 2);
+        }
+        Some(FsKind::Btrfs) => add("btrfs", BTRFS + 64, 8),
+        Some(FsKind::Xfs) | None => {}
     }
-    if at(head, 0, b"XFSB") && found != ["xfs"] {
-        found.push("xfs");
+    if at(head, 0, b"XFSB") {
+        add("xfs", 0, 4);
     }
-    if (0..4).any(|sector| at(head, sector * 512, b"LABELONE")) {
-        found.push("LVM2_member");
+    if let Some(sector) = (0..4).find(|sector| at(head, sector * 512, b"LABELONE")) {
+        add("LVM2_member", sector * 512, 8);
     }
     if at(head, 0, b"LUKS\xba\xbe") {
-        found.push("crypto_LUKS");
+        add("crypto_LUKS", 0, 6);
     }
     if at(head, 4086, b"SWAPSPACE2") {
-        found.push("swap");
+        add("swap", 4086, 10);
     }
     if at(head, 512, b"EFI PART") {
-        found.push("gpt");
+        add("gpt", 512, 8);
     } else if at(head, 510, &[0x55, 0xaa]) && head.get(450).is_some_and(|kind| *kind != 0) {
-        found.push("dos");
+        add("dos", 510, 2);
     }
-    match found.as_slice() {
+    found
+}
+
+/// What libblkid's careful probe makes of them.
+pub(super) fn probe(head: &[u8]) -> Probe {
+    match signatures(head).as_slice() {
         [] => Probe::NoSignature,
-        [one] => Probe::Signature((*one).to_owned()),
+        [one] => Probe::Signature(one.kind.clone()),
         _ => Probe::Ambivalent,
     }
 }

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Calls;
-use crate::host::{BlockDevice, BlockDevices, DeviceInfo, HostResult, Skipped};
+use crate::host::{
+    BlockDevice, BlockDevices, Candidate, DeviceInfo, HostResult, Signature, Skipped,
+};
 
 /// Discovery and opening.
 pub(super) struct Devices {
@@ -52,6 +54,22 @@ impl BlockDevices for Devices {
 
     fn obstacle(&self, path: &Path) -> Option<String> {
         self.inner.obstacle(path)
+    }
+
+    fn examine(&self, path: &Path) -> HostResult<Candidate> {
+        let object = path.to_string_lossy().into();
+        self.calls
+            .during("examine", object, || self.inner.examine(path))
+    }
+
+    fn open_exclusive(&self, device: &DeviceInfo) -> HostResult<Arc<dyn BlockDevice>> {
+        self.open_with(&device.path, || self.inner.open_exclusive(device))
+    }
+
+    fn signatures(&self, device: &DeviceInfo) -> HostResult<Vec<Signature>> {
+        let object = device.path.to_string_lossy().into();
+        self.calls
+            .during("probe", object, || self.inner.signatures(device))
     }
 }
 

@@ -136,6 +136,8 @@ pub fn watched(host: Host) -> (Host, Arc<Calls>) {
             inner: host.locks,
             calls: Arc::clone(&calls),
         }),
+        // Files of /run and /etc, with deadlines of their own.
+        lvm2: host.lvm2,
         fs: Arc::new(fs::Files::new(host.fs, Arc::clone(&calls))),
         clock: host.clock,
         identity: host.identity,
