@@ -20,6 +20,7 @@ pub(crate) struct Layout {
     pub(crate) disks: usize,
     pub(crate) block_size: u32,
     two_areas: bool,
+    without_area: usize,
     data_start: u64,
 }
 
@@ -29,6 +30,7 @@ impl Layout {
             disks,
             block_size: 512,
             two_areas: false,
+            without_area: 0,
             data_start: MIB,
         }
     }
@@ -44,6 +46,14 @@ impl Layout {
         }
     }
 
+    /// The first PV, which is filled first, has no metadata area.
+    pub(crate) fn first_without_area(self) -> Self {
+        Self {
+            without_area: 1,
+            ..self
+        }
+    }
+
     /// Metadata areas of 60 KiB.
     pub(crate) fn small_ring(self) -> Self {
         Self {
@@ -54,7 +64,7 @@ impl Layout {
 
     /// Metadata areas of the VG.
     pub(crate) fn areas(self) -> usize {
-        self.disks * if self.two_areas { 2 } else { 1 }
+        (self.disks - self.without_area) * if self.two_areas { 2 } else { 1 }
     }
 
     pub(crate) fn is_small(self) -> bool {
@@ -91,6 +101,7 @@ impl Layout {
         let layout = VgLayout {
             data_start: self.data_start,
             second_area: self.two_areas,
+            without_area: self.without_area,
             // Nobody's udev shall activate what lvm2 is shown on loop devices.
             autoactivation: false,
             ..VgLayout::new(extent)

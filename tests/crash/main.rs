@@ -66,6 +66,14 @@ fn two_areas_on_each_of_two_pvs_of_4096_byte_sectors() {
 }
 
 #[test]
+fn a_pv_without_a_metadata_area() {
+    suite::run(
+        "a_pv_without_a_metadata_area",
+        Layout::new(2).first_without_area(),
+    );
+}
+
+#[test]
 fn a_commit_that_wraps_the_ring() {
     suite::run_wrapping("a_commit_that_wraps_the_ring", Layout::new(2).small_ring());
 }

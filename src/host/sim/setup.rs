@@ -61,6 +61,8 @@ pub struct VgLayout {
     pub data_start: u64,
     /// A second metadata area of the same size at the end of each PV.
     pub second_area: bool,
+    /// So many of the first PVs have no metadata area at all.
+    pub without_area: usize,
     /// Whether the LVs may be activated when the devices appear.
     pub autoactivation: bool,
 }
@@ -73,6 +75,7 @@ impl VgLayout {
             extent_size,
             data_start: MIB,
             second_area: false,
+            without_area: 0,
             autoactivation: true,
         }
     }
@@ -164,7 +167,12 @@ impl SimHost {
              creation_host = \"sim\"\t# Linux sim 6.1.0 #1 x86_64\ncreation_time = {now}\t# then\n\n",
             disks.join(" "),
         );
-        self.put_text(&text, |size| layout.second(size))?;
+        let bare = disks.get(..layout.without_area).unwrap_or(disks);
+        self.put_text(&text, |disk, first, size| {
+            let first = (!bare.contains(&disk)).then_some(first);
+            let second = first.and_then(|_| layout.second(size));
+            first.into_iter().chain(second).collect()
+        })?;
         Ok(id)
     }
 
@@ -175,13 +183,16 @@ impl SimHost {
     /// # Errors
     /// When an id is none, or the text is too long for a metadata area.
     pub fn add_vg_text(&self, text: &str) -> Result<(), SetupError> {
-        self.put_text(text, |_| None)
+        self.put_text(text, |_, first, _| vec![first])
     }
+
+    /// `areas` chooses the metadata areas of a disk from its node, the start and
+    /// size of the usual area, and its size.
 
     fn put_text(
         &self,
         text: &str,
-        second: impl Fn(u64) -> Option<(u64, u64)>,
+        areas: impl Fn(&str, (u64, u64), u64) -> Vec<(u64, u64)>,
     ) -> Result<(), SetupError> {
         for pv in pv_lines(text)?.into_iter().filter(|pv| !pv.missing) {
             let size = match self.size_of(&pv.device) {
@@ -191,13 +202,12 @@ impl SimHost {
                     pv.dev_size
                 }
             };
-            let mut areas = vec![(MDA, pv.pe_start.saturating_sub(MDA))];
-            areas.extend(second(size));
+            let usual = (MDA, pv.pe_start.saturating_sub(MDA));
             let head = PvHead {
                 id: pv.id,
                 size,
                 data_start: pv.pe_start,
-                areas: &areas,
+                areas: &areas(&pv.device, usual, size),
             };
             self.write_pv(&pv.device, &head, Some(text))?;
         }
