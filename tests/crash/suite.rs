@@ -70,9 +70,9 @@ fn effort() -> Effort {
     }
     Effort {
         whole: 5,
-        subsets: 24,
-        cuts: 8,
-        sectors: 20,
+        subsets: 32,
+        cuts: 10,
+        sectors: 28,
     }
 }
 
