@@ -126,6 +126,15 @@ pub enum Edit {
     },
 }
 
+/// Whether `name` is an LV that may be changed: a user's own linear or striped
+/// one that nothing else builds on or works on.
+///
+/// # Errors
+/// Why not.
+pub fn editable(vg: &Vg, name: &LvName) -> Result<(), EditError> {
+    guard::editable(vg, name).map(drop)
+}
+
 /// Makes one change. The result is as sound as `vg` was (no rule of
 /// [`crate::check`] is broken that was not before) and still has its seqno.
 ///

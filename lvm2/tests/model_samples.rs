@@ -185,7 +185,10 @@ fn vgs_of_others_are_refused_with_the_command_that_helps() {
         Refusal::Exported { .. }
     ));
     assert!(matches!(
-        refused("meta-locktype_sanlock.txt", "--lock-type none vg1"),
+        refused(
+            "meta-locktype_sanlock.txt",
+            "--lock-type none --lock-opt force vg1"
+        ),
         Refusal::LockType { .. }
     ));
     assert!(matches!(

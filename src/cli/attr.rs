@@ -25,8 +25,10 @@ fn policy(word: Option<&str>, default: char) -> char {
 pub(super) fn pv(pv: &PvReport, vg: Option<&Vg>) -> String {
     let exported = vg.is_some_and(Vg::exported);
     let allocatable = match pv.vg {
-        // Nothing is allocated from a PV that belongs to no VG.
-        None => '-',
+        // Nothing is allocated from a PV that belongs to no VG; one may be in
+        // use by a VG that cannot be read.
+        None if pv.allocatable => '-',
+        None => 'u',
         Some(_) if pv.allocatable => 'a',
         Some(_) => 'u',
     };

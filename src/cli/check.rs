@@ -41,7 +41,13 @@ pub(super) fn check(
             let names = engine.vg_names()?;
             // What is wrong outside of any VG, such as two PVs of one id.
             let outside = engine.report()?.problems.into_iter();
-            let outside = outside.filter(|p| !names.iter().any(|name| p.object == name.as_str()));
+            // What is wrong within one is found below.
+            let inside = |object: &str| {
+                names
+                    .iter()
+                    .any(|name| object == name.as_str() && engine.outline(name).is_ok())
+            };
+            let outside = outside.filter(|problem| !inside(&problem.object));
             found.findings.extend(outside.map(|problem| Finding {
                 rule: "state".to_owned(),
                 object: problem.object,
@@ -63,9 +69,19 @@ pub(super) fn check(
                 found.add(report);
                 found.add_refusal(&name, vg.refusal);
             }
-            // A device that hangs is a finding, and no reason to leave the
+            // Not one VG, or an unreadable one: without a name the report has
+            // said so already.
+            Err(error) if error.kind() == Kind::FailedPrecondition && args.names.is_empty() => {
+                tracing::debug!(vg = %name, %error, "not checked");
+            }
+            // So is a device that hangs, and neither is a reason to leave the
             // other VGs unchecked.
-            Err(error) if error.kind() == Kind::DeadlineExceeded => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    Kind::DeadlineExceeded | Kind::FailedPrecondition
+                ) =>
+            {
                 found.findings.push(Finding {
                     rule: "state".to_owned(),
                     object: name.to_string(),
@@ -96,10 +112,9 @@ pub(super) fn check(
 }
 
 impl Findings {
-    /// Why the VG must not be changed. Broken rules were listed already.
+    /// Why the VG must not be changed, and what helps.
     fn add_refusal(&mut self, vg: &VgName, refusal: Option<std::sync::Arc<Refusal>>) {
-        let other = refusal.filter(|refusal| !matches!(**refusal, Refusal::Broken { .. }));
-        self.findings.extend(other.map(|refusal| Finding {
+        self.findings.extend(refusal.map(|refusal| Finding {
             rule: "refusal".to_owned(),
             object: vg.to_string(),
             detail: refusal.to_string(),

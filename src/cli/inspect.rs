@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use lvm2::ondisk::label::{self, PvHeader, SEARCHED_BYTES};
 use lvm2::ondisk::mda::MdaHeader;
 use lvm2::ondisk::{Area, SECTOR, mda, ring};
+use lvm2::units::Bytes;
 use serde::Serialize;
 
 use super::args::InspectArgs;
 use super::texts::{self, OlderText, TextView};
+use super::units::percent;
 use super::{CliError, Terminal, table};
 use crate::host::{BlockDevice, Host, HostResult};
 
@@ -63,6 +65,8 @@ struct MdaView {
     ignored: bool,
     /// The largest text that LVM2 writes to this area.
     largest_text: u64,
+    /// How much of that the committed text has.
+    text_percent: Option<String>,
     committed: Option<TextView>,
     precommitted: Option<TextView>,
     /// Texts of earlier commits that can still be read, in ring order.
@@ -141,6 +145,7 @@ fn look_at_area(device: &dyn BlockDevice, area: &Area, with_text: bool) -> MdaVi
         problem: None,
         ignored: false,
         largest_text: ring::max_text(area.size.0),
+        text_percent: None,
         committed: None,
         precommitted: None,
         older: Vec::new(),
@@ -153,6 +158,10 @@ fn look_at_area(device: &dyn BlockDevice, area: &Area, with_text: bool) -> MdaVi
                     .map(|locn| texts::read(device, &header, locn, with_text))
             };
             view.ignored = header.ignored();
+            view.text_percent = header
+                .committed
+                .as_ref()
+                .map(|locn| percent(Bytes(locn.size), Bytes(view.largest_text)));
             view.committed = text(&header.committed);
             view.precommitted = text(&header.precommitted);
             view.older = texts::older(&bytes, header.committed.as_ref(), with_text);
@@ -238,7 +247,11 @@ impl MdaView {
         if self.ignored {
             writeln!(out, "  ignored        its text is stale")?;
         }
-        writeln!(out, "  largest text   {} bytes", self.largest_text)?;
+        write!(out, "  largest text   {} bytes", self.largest_text)?;
+        match &self.text_percent {
+            Some(percent) => writeln!(out, ", {percent}% in use")?,
+            None => writeln!(out)?,
+        }
         match &self.committed {
             None => writeln!(out, "  committed      none: the PV belongs to no VG")?,
             Some(text) => text.draw("committed", out)?,

@@ -9,6 +9,7 @@ use lvm2::units::Bytes;
 use super::args::{LvsArgs, PvsArgs, VgsArgs};
 use super::roles::{Role, Roles};
 use super::table::{Column, Table};
+use super::units::percent;
 use super::{CliError, Terminal, attr};
 use crate::engine::{LvReport, PvReport, Report, VgReport};
 use crate::host::{DmDevice, Skipped};
@@ -25,7 +26,7 @@ const PV: [Column; 9] = [
     Column::text("Not searched", "not_searched"),
 ];
 
-const VG: [Column; 9] = [
+const VG: [Column; 14] = [
     Column::text("VG", "vg_name"),
     Column::number("#PV", "pv_count"),
     Column::number("#LV", "lv_count"),
@@ -33,8 +34,13 @@ const VG: [Column; 9] = [
     Column::text("Attr", "vg_attr"),
     Column::number("VSize", "vg_size"),
     Column::number("VFree", "vg_free"),
+    Column::number("Meta%", "vg_mda_percent"),
     Column::hidden("vg_uuid"),
     Column::hidden("vg_tags"),
+    Column::hidden("vg_mda_count"),
+    Column::hidden("vg_mda_used_count"),
+    Column::hidden("vg_mda_size"),
+    Column::hidden("vg_mda_free"),
 ];
 
 const LV: [Column; 14] = [
@@ -124,6 +130,7 @@ pub(super) fn vgs(
         let count = |list: usize| list.to_string();
         let snapshots = vg.lvs().iter().filter(|lv| is_cow(lv, &roles)).count();
         let partial = report.pvs.iter().any(|pv| pv.missing);
+        let metadata = &report.metadata;
         vec![
             vg.name().to_string(),
             count(vg.pvs().len()),
@@ -132,8 +139,13 @@ pub(super) fn vgs(
             attr::vg(vg, partial),
             units.show(extents.bytes_of(vg.extents_total())),
             units.show(Bytes(report.pvs.iter().map(|pv| pv.free.0).sum())),
+            percent(metadata.text, metadata.max_text),
             vg.id().to_string(),
             vg.tags().join(","),
+            count(metadata.areas),
+            count(metadata.used_areas),
+            units.show(metadata.size),
+            units.show(metadata.free()),
         ]
     };
     let wanted = |vg: &&VgReport| {

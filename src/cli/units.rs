@@ -84,6 +84,15 @@ fn in_unit(size: u64, power: u32, mark: bool) -> String {
     )
 }
 
+/// How many percent of `whole` a part is, with two digits.
+pub(super) fn percent(part: Bytes, whole: Bytes) -> String {
+    if whole.0 == 0 {
+        return String::new();
+    }
+    let hundredths = u128::from(part.0) * 10_000 / u128::from(whole.0);
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -102,6 +102,14 @@ pub(super) fn find(
             }
         }
     }
+    if let Some(VgMatch::Named(name)) = wanted
+        && !found.all.contains(name)
+        && let Err(error) = engine.outline(name)
+        // It may be here and unreadable.
+        && error.kind() != Kind::NotFound
+    {
+        found.unusable.push(error.to_string());
+    }
     order(&mut found.candidates, scheduler);
     Ok(found)
 }

@@ -143,6 +143,16 @@ pub enum CsiError {
         /// One sentence a VG.
         reasons: Vec<String>,
     },
+    /// Every VG that matches is in a state that forbids changes.
+    #[error("volume {volume}: no volume group that matches {wanted} can be used: {}", sentences(.reasons))]
+    Unusable {
+        /// Its id.
+        volume: String,
+        /// The parameter.
+        wanted: String,
+        /// One sentence a VG: the rule, and what to do.
+        reasons: Vec<String>,
+    },
     /// No VG matches.
     #[error("volume {volume}: no volume group of this node matches {wanted}; there are: {}", list(.vgs))]
     NoVg {
@@ -326,7 +336,8 @@ impl CsiError {
             Self::NoSpace { .. } | Self::NoVg { .. } | Self::WrongNode { .. } => {
                 Kind::ResourceExhausted
             }
-            Self::Foreign { .. }
+            Self::Unusable { .. }
+            | Self::Foreign { .. }
             | Self::Ambiguous { .. }
             | Self::WrongAccess { .. }
             | Self::PublishedElsewhere { .. }
@@ -430,6 +441,14 @@ mod tests {
                     reasons: vec![],
                 },
                 Code::ResourceExhausted,
+            ),
+            (
+                CsiError::Unusable {
+                    volume: volume(),
+                    wanted: "vg".into(),
+                    reasons: vec![],
+                },
+                Code::FailedPrecondition,
             ),
             (
                 CsiError::PublishedElsewhere {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lvm2::model::{Lv, Vg};
 use lvm2::name::dm_uuid;
-use lvm2::tables::{self, DevNo, Device};
+use lvm2::tables::{self, DevNo, Device, TableError};
 
 use super::error::EngineError;
 use super::loaded::Loaded;
@@ -39,9 +39,15 @@ fn exposure(lv: &Lv) -> Exposure {
 /// The device that `lv` should have.
 pub(super) fn wanted(loaded: &Loaded, vg: &Vg, lv: &Lv) -> Result<Device, EngineError> {
     let numbers = loaded.device_numbers();
-    tables::plan(vg, lv, &|pv| numbers.get(pv).copied()).map_err(|error| EngineError::Metadata {
-        vg: vg.name().clone(),
-        detail: error.to_string(),
+    tables::plan(vg, lv, &|pv| numbers.get(pv).copied()).map_err(|error| match error {
+        TableError::PvAbsent { .. } => EngineError::Partial {
+            vg: vg.name().clone(),
+            source: Arc::new(error),
+        },
+        other => EngineError::Metadata {
+            vg: vg.name().clone(),
+            detail: other.to_string(),
+        },
     })
 }
 

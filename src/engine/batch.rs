@@ -16,6 +16,7 @@ use super::disks::mark_members;
 use super::error::EngineError;
 use super::execute::Execution;
 use super::loaded::Loaded;
+use super::permit::{self, writable};
 use super::prepare::{self, Context, Planned, Zero};
 use super::registry::Registry;
 use super::request::{EngineConfig, Request};
@@ -222,7 +223,10 @@ impl Batch {
         execution: &mut Execution<'_>,
     ) -> Result<Planned, EngineError> {
         let planned = match task {
-            Task::Request(request) => prepare::plan(vg, request, &Context::of(&self.host))?,
+            Task::Request(request) => {
+                let plan = prepare::plan(vg, request, &Context::of(&self.host));
+                permit::planned(loaded, &self.host, plan)?
+            }
             Task::Finish(zero) => prepare::plan_finish(vg, zero)?,
             Task::Abandon(zero, _) => {
                 let request = Request::Remove {
@@ -233,9 +237,7 @@ impl Batch {
                 prepare::plan(vg, &request, &Context::of(&self.host))?
             }
         };
-        if !Arc::ptr_eq(&planned.vg, vg) {
-            writable(loaded, &self.host)?;
-        }
+        permit::check(loaded, &self.host, vg, &planned)?;
         let object = format!("{}/{}", self.vg, task.lv());
         let zeroed = planned.zero.as_ref().map(|zero| zero.id);
         for id in planned.instead_of.into_iter().chain(zeroed) {
@@ -390,21 +392,6 @@ pub(super) fn stamp(host: &Host, description: String) -> Stamp {
         time: host.clock.unix_seconds(),
         generator: concat!("lvcsi ", env!("CARGO_PKG_VERSION")).to_owned(),
         kernel: host.identity.kernel.clone(),
-    }
-}
-
-/// Refuses to change a VG that metadata or devices forbid to change.
-pub(super) fn writable(loaded: &Loaded, host: &Host) -> Result<(), EngineError> {
-    let vg = loaded.vg.name().clone();
-    if let Some(refusal) = loaded.refusal(&host.identity) {
-        return Err(EngineError::Refused { vg, refusal });
-    }
-    match loaded.hazards.first() {
-        Some(hazard) => Err(EngineError::Hazard {
-            vg,
-            hazard: hazard.clone(),
-        }),
-        None => Ok(()),
     }
 }
 

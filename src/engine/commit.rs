@@ -99,8 +99,7 @@ pub(super) fn stage(
         let Some(header) = copy.header() else {
             continue;
         };
-        let place =
-            ring::place(header, size).map_err(|error| too_large(vg.name(), size, &error))?;
+        let place = ring::place(header, size).map_err(|error| too_large(loaded, size, &error))?;
         let mut next = header.clone();
         next.committed = Some(RawLocn {
             offset: place.start,
@@ -207,12 +206,16 @@ pub(super) fn failed(vg: &VgName, seqno: u32, source: HostError) -> EngineError 
     }
 }
 
-fn too_large(vg: &VgName, size: u64, error: &RingError) -> EngineError {
+fn too_large(loaded: &Loaded, size: u64, error: &RingError) -> EngineError {
+    let vg = loaded.vg.name();
+    let usage = loaded.metadata_use();
     match error {
         RingError::TooLarge { max, .. } => EngineError::MetadataFull {
             vg: vg.clone(),
             need: Bytes(size),
+            used: usage.text,
             max: Bytes(*max),
+            area: usage.size,
         },
         other => EngineError::Metadata {
             vg: vg.clone(),

@@ -55,6 +55,16 @@ pub(super) struct FoundPv {
     pub(super) copies: Vec<MetadataCopy>,
 }
 
+impl FoundPv {
+    /// Why the first of its copies that cannot be read cannot.
+    pub(super) fn unreadable(&self) -> Option<&str> {
+        self.copies.iter().find_map(|copy| match &copy.state {
+            CopyState::Unreadable(detail) => Some(detail.as_str()),
+            _ => None,
+        })
+    }
+}
+
 /// Texts that were parsed already, by checksum and size: all copies of a VG
 /// normally hold the same text, and parsing it once is enough.
 #[derive(Default)]

@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use lvm2::check::Refusal;
 use lvm2::edit::EditError;
+use lvm2::id::VgId;
 use lvm2::name::{LvName, VgName};
+use lvm2::tables::TableError;
 use lvm2::units::Bytes;
 
 use super::activity::Obstacle;
 use super::disks::DiskError;
-use super::hazard::Hazard;
+use super::hazard::{Hazard, list_paths};
 use crate::error::Kind;
 use crate::host::HostError;
 
@@ -25,11 +27,24 @@ pub enum EngineError {
         /// The VG.
         vg: VgName,
     },
+    /// No VG of this name was found, and there are PVs whose VG cannot be read.
+    #[error(
+        "VG {vg} not found on this host, and the metadata on {} is unreadable: if it is that VG's, restore it with: vgcfgrestore {vg}",
+        list_paths(.paths)
+    )]
+    UnreadableVg {
+        /// The VG.
+        vg: VgName,
+        /// Devices of those PVs.
+        paths: Vec<PathBuf>,
+    },
     /// Two VGs of this name with different ids.
-    #[error("VG name {vg} is used by two VGs; rename one by its id with `vgrename`")]
+    #[error("VG name {vg} is used by {} VGs ({}); rename one by its id: vgrename {} NEWNAME", .ids.len(), list_ids(.ids), .ids.first().map_or_else(String::new, ToString::to_string))]
     AmbiguousVg {
         /// The name.
         vg: VgName,
+        /// The VGs.
+        ids: Vec<VgId>,
     },
     /// The VG has no LV of this name.
     #[error("LV {vg}/{lv} not found")]
@@ -77,15 +92,15 @@ pub enum EngineError {
         /// The missing tag.
         tag: String,
     },
-    /// The LV has segments of a type, or flags, that the engine does not drive.
+    /// A PV that holds a part of an LV is missing.
     #[error(
-        "LV {vg}/{lv} is of a type or in a state that lvcsi does not change; use the lvm2 commands"
+        "{source}: bring it back (if it is marked as missing, then run: vgextend --restoremissing {vg} DEVICE), or give it up with: vgreduce --removemissing --force {vg}"
     )]
-    NotNative {
+    Partial {
         /// The VG.
         vg: VgName,
-        /// The LV.
-        lv: LvName,
+        /// The LV and the PV.
+        source: Arc<TableError>,
     },
     /// The LV is being zeroed, or was when its maker was stopped.
     #[error("LV {vg}/{lv} is not ready: its extents are still being zeroed; ask again later")]
@@ -123,15 +138,19 @@ pub enum EngineError {
     },
     /// The new text does not fit into the metadata areas.
     #[error(
-        "metadata of VG {vg} would need {need}; its areas hold {max}: remove LVs, or add a PV with a larger metadata area and ignore the small ones"
+        "metadata of VG {vg} is full: its text would have {need}, it has {used} now, and at most {max} fit into its smallest metadata area, which has {area} (see `lvcsi vgs -o json`); remove LVs or tags, or add a PV with a larger area (pvcreate --metadatasize) and let the small ones be ignored (pvchange --metadataignore y)"
     )]
     MetadataFull {
         /// The VG.
         vg: VgName,
-        /// Bytes needed.
+        /// Bytes of the text that was to be written.
         need: Bytes,
-        /// Bytes available.
+        /// Bytes of the present text.
+        used: Bytes,
+        /// Bytes of the largest text that fits.
         max: Bytes,
+        /// Bytes of the smallest area in use.
+        area: Bytes,
     },
     /// A metadata area or a table holds what the engine cannot interpret.
     #[error("VG {vg}: {detail}")]
@@ -189,6 +208,13 @@ pub enum EngineError {
     },
 }
 
+fn list_ids(ids: &[VgId]) -> String {
+    ids.iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
 impl EngineError {
     /// What a caller may conclude.
     #[must_use]
@@ -199,9 +225,10 @@ impl EngineError {
             Self::Hazard { hazard, .. } if hazard.is_silence() => Kind::DeadlineExceeded,
             Self::Refused { .. }
             | Self::AmbiguousVg { .. }
+            | Self::UnreadableVg { .. }
             | Self::NotOurs { .. }
-            | Self::NotNative { .. }
             | Self::Hazard { .. }
+            | Self::Partial { .. }
             | Self::InUse { .. } => Kind::FailedPrecondition,
             Self::Edit { source, .. } => edit_kind(source),
             Self::BadSize { .. } => Kind::InvalidArgument,

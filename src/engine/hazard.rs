@@ -4,14 +4,20 @@
 use std::path::PathBuf;
 
 use lvm2::id::PvId;
+use lvm2::name::VgName;
 
 /// Why the devices of a VG forbid a change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Hazard {
     /// PVs that the metadata lists were not found.
-    #[error("PV {} is missing: bring the device back, or drop it with `vgreduce --removemissing`", list_ids(.0))]
-    MissingPv(Vec<PvId>),
+    #[error("PV {} is missing: bring the device back, or give it up with: vgreduce --removemissing {vg}", list_ids(.ids))]
+    MissingPv {
+        /// The VG.
+        vg: VgName,
+        /// The PVs.
+        ids: Vec<PvId>,
+    },
     /// The device of a PV does not answer: it was seen before, and is used
     /// again once it answers.
     #[error("PV device {}: {reason}; it is used again when it answers", .path.display())]
@@ -31,9 +37,11 @@ pub enum Hazard {
     },
     /// A copy of the metadata that cannot be read may be the newest one.
     #[error(
-        "metadata area at byte {offset} of {path} is unreadable ({detail}); if the other copies are right, `vgck --updatemetadata` repairs it"
+        "metadata area at byte {offset} of {path} is unreadable ({detail}); if the other copies are right, repair it with: vgck --updatemetadata {vg}"
     )]
     UnreadableCopy {
+        /// The VG.
+        vg: VgName,
         /// The device.
         path: PathBuf,
         /// Start of the area, bytes.
@@ -42,15 +50,19 @@ pub enum Hazard {
         detail: String,
     },
     /// Copies with one sequence number and different texts.
-    #[error("metadata copies with sequence number {seqno} differ between {}: `vgck --updatemetadata` chooses one", list_paths(.paths))]
+    #[error("metadata copies with sequence number {seqno} differ between {}; choose one with: vgck --updatemetadata {vg}", list_paths(.paths))]
     Mismatch {
+        /// The VG.
+        vg: VgName,
         /// The sequence number.
         seqno: u32,
         /// Devices of the copies.
         paths: Vec<PathBuf>,
     },
     /// No area to write to.
-    #[error("no metadata area of the VG is in use")]
+    #[error(
+        "no metadata area of the VG is in use; use one with: pvchange --metadataignore n DEVICE"
+    )]
     NoArea,
 }
 
@@ -62,7 +74,7 @@ impl Hazard {
     }
 }
 
-fn list_paths(paths: &[PathBuf]) -> String {
+pub(super) fn list_paths(paths: &[PathBuf]) -> String {
     paths
         .iter()
         .map(|path| path.display().to_string())

@@ -60,7 +60,10 @@ impl Loaded {
             pvs.push(first.clone());
         }
         if !missing.is_empty() {
-            hazards.push(Hazard::MissingPv(missing));
+            hazards.push(Hazard::MissingPv {
+                vg: vg.name().clone(),
+                ids: missing,
+            });
         }
         let mut loaded = Self {
             vg,
@@ -101,6 +104,7 @@ impl Loaded {
             let path = &copy.area.pv.info().path;
             match &copy.state {
                 CopyState::Unreadable(detail) => hazards.push(Hazard::UnreadableCopy {
+                    vg: self.vg.name().clone(),
                     path: path.clone(),
                     offset: copy.area.start,
                     detail: detail.clone(),
@@ -118,6 +122,7 @@ impl Loaded {
                         .map(|locn| (locn.checksum, locn.size));
                     if vg.id() != self.vg.id() {
                         hazards.push(Hazard::UnreadableCopy {
+                            vg: self.vg.name().clone(),
                             path: path.clone(),
                             offset: copy.area.start,
                             detail: format!("it describes another VG, {}", vg.name()),
@@ -135,6 +140,7 @@ impl Loaded {
                     } else {
                         mismatch.push(path.clone());
                         hazards.push(Hazard::Mismatch {
+                            vg: self.vg.name().clone(),
                             seqno: vg.seqno(),
                             paths: mismatch.clone(),
                         });
@@ -201,10 +207,13 @@ impl Loaded {
             .map(|pv| &pv.device)
     }
 
-    /// The device numbers of the PVs that are there.
+    /// The device numbers of the PVs that may be used. One that is marked as
+    /// missing and is there again lacks what was written meanwhile.
     pub(super) fn device_numbers(&self) -> BTreeMap<PvId, DevNo> {
+        let lacks = |pv: &PvId| self.vg.pv_by_id(pv).is_some_and(|pv| pv.missing);
         self.pvs
             .iter()
+            .filter(|pv| !lacks(&pv.device.id))
             .map(|pv| (pv.device.id, pv.device.info().devno))
             .collect()
     }

@@ -17,6 +17,7 @@ mod execute;
 mod hazard;
 mod lanes;
 mod loaded;
+mod permit;
 mod planned;
 mod prepare;
 mod recover;
@@ -209,15 +210,22 @@ impl Engine {
             }
             match self.visitor().end(visit) {
                 Ok(lv) => found.extend(lv),
-                // Gone since it was listed, or not one VG: the name is in no VG
-                // that can be used.
+                // Gone since it was listed, or not one VG: see below.
                 Err(
                     EngineError::NoSuchVg { .. }
+                    | EngineError::UnreadableVg { .. }
                     | EngineError::Unseen { .. }
                     | EngineError::AmbiguousVg { .. },
                 ) => {}
                 Err(error) => return Err(error),
             }
+        }
+        // An LV of two VGs of one name is there, and yet nobody can say which
+        // it is.
+        if found.is_empty()
+            && let Some(error) = self.inner.registry.ambiguous_with(name)
+        {
+            return Err(error);
         }
         Ok(found)
     }

@@ -440,15 +440,11 @@ fn existing<'a>(vg: &'a Vg, name: &LvName) -> Result<&'a Arc<Lv>, EngineError> {
     })
 }
 
-/// LVs of types that the engine does not drive are left to lvm2.
+/// LVs of types that the engine does not drive are left to lvm2, and so are
+/// those that others build on: the device of a snapshot's origin is not the
+/// plain mapping that its own segments describe.
 fn native(vg: &Vg, lv: &Lv) -> Result<(), EngineError> {
-    if lv.is_native() {
-        return Ok(());
-    }
-    Err(EngineError::NotNative {
-        vg: vg.name().clone(),
-        lv: lv.name.clone(),
-    })
+    edit::editable(vg, &lv.name).map_err(|error| edit_error(vg, error))
 }
 
 fn usable(vg: &Vg, lv: &Lv) -> Result<(), EngineError> {

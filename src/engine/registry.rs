@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use lvm2::id::{PvId, VgId};
-use lvm2::name::VgName;
+use lvm2::name::{LvName, VgName};
 use lvm2::tables::DevNo;
 
 use super::activity::Watch;
@@ -55,11 +55,7 @@ struct State {
 
 impl State {
     fn loaded(&self) -> Vec<Arc<Loaded>> {
-        let entries = self.vgs.values().flat_map(|entry| match entry {
-            Entry::One(loaded) => std::slice::from_ref(loaded),
-            Entry::Ambiguous(all) => all.as_slice(),
-        });
-        entries.cloned().collect()
+        self.vgs.values().flat_map(Entry::all).cloned().collect()
     }
 }
 
@@ -75,6 +71,15 @@ enum Entry {
     One(Arc<Loaded>),
     /// Several VGs of one name.
     Ambiguous(Vec<Arc<Loaded>>),
+}
+
+impl Entry {
+    fn all(&self) -> &[Arc<Loaded>] {
+        match self {
+            Self::One(loaded) => std::slice::from_ref(loaded),
+            Self::Ambiguous(all) => all,
+        }
+    }
 }
 
 /// What a scan found beside VGs.
@@ -165,10 +170,19 @@ impl Registry {
         self.rescan()?;
         let state = self.state();
         let vgs = state.loaded();
+        let mut problems = state.problems.clone();
+        for (name, entry) in &state.vgs {
+            if let Entry::Ambiguous(all) = entry {
+                problems.push(Problem {
+                    object: name.to_string(),
+                    detail: ambiguous(name, all).to_string(),
+                });
+            }
+        }
         let remainder = Remainder {
             orphans: state.orphans.clone(),
             skipped: state.skipped.clone(),
-            problems: state.problems.clone(),
+            problems,
         };
         Ok((vgs, remainder))
     }
@@ -205,6 +219,18 @@ impl Registry {
                 .or_else(|| state.orphans.iter().find_map(elsewhere)),
         };
         (holder.vg.is_some() || holder.device.is_some()).then_some(holder)
+    }
+
+    /// Every VG that has an LV of this name and shares its own name with
+    /// another VG: none of them can be told from the others.
+    pub(super) fn ambiguous_with(&self, lv: &LvName) -> Option<EngineError> {
+        let state = self.state();
+        state.vgs.iter().find_map(|(name, entry)| match entry {
+            Entry::Ambiguous(all) if all.iter().any(|l| l.vg.lv(lv.as_str()).is_some()) => {
+                Some(ambiguous(name, all))
+            }
+            _ => None,
+        })
     }
 
     /// Remembers what a commit or a reload made of a VG.
@@ -314,12 +340,12 @@ impl Registry {
     pub(super) fn known(&self, name: &VgName) -> Result<Arc<Loaded>, EngineError> {
         match self.state().vgs.get(name) {
             Some(Entry::One(loaded)) => return Ok(Arc::clone(loaded)),
-            Some(Entry::Ambiguous(_)) => return Err(EngineError::AmbiguousVg { vg: name.clone() }),
+            Some(Entry::Ambiguous(all)) => return Err(ambiguous(name, all)),
             None => {}
         }
         let devices = self.silent();
         if devices.is_empty() {
-            return Err(EngineError::NoSuchVg { vg: name.clone() });
+            return Err(self.no_such_vg(name));
         }
         Err(EngineError::Unseen {
             object: format!("VG {name}"),
@@ -327,8 +353,28 @@ impl Registry {
         })
     }
 
+    /// The VG may be one whose metadata cannot be read.
+    fn no_such_vg(&self, name: &VgName) -> EngineError {
+        let state = self.state();
+        let unreadable = state.orphans.iter().filter(|pv| pv.unreadable().is_some());
+        let paths: Vec<_> = unreadable.map(|pv| pv.device.info().path.clone()).collect();
+        let vg = name.clone();
+        if paths.is_empty() {
+            EngineError::NoSuchVg { vg }
+        } else {
+            EngineError::UnreadableVg { vg, paths }
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn ambiguous(name: &VgName, all: &[Arc<Loaded>]) -> EngineError {
+    EngineError::AmbiguousVg {
+        vg: name.clone(),
+        ids: all.iter().map(|loaded| loaded.vg.id()).collect(),
     }
 }
 

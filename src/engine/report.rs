@@ -8,11 +8,12 @@ use lvm2::name::{LvName, dm_uuid};
 use lvm2::units::{Bytes, Extents};
 
 use super::activation;
-use super::batch::{stamp, writable};
+use super::batch::stamp;
 use super::copies::FoundPv;
 use super::error::EngineError;
 use super::execute::describe;
 use super::loaded::Loaded;
+use super::permit;
 use super::prepare::{self, Context, Zero};
 use super::request::Request;
 use super::state::{LvReport, LvState, Plan, Problem, PvReport, Report, VgReport};
@@ -40,7 +41,14 @@ pub(super) fn everything(visitor: &Visitor) -> Result<Report, EngineError> {
                 }),
         );
         let question = |host: &Host, loaded: &Arc<Loaded>| vg(host, loaded);
-        report.vgs.push(visitor.ask(&loaded, Arc::new(question))?);
+        let vg = visitor.ask(&loaded, Arc::new(question))?;
+        report
+            .problems
+            .extend(vg.refusal.iter().map(|refusal| Problem {
+                object: object.clone(),
+                detail: refusal.to_string(),
+            }));
+        report.vgs.push(vg);
     }
     Ok(report)
 }
@@ -116,7 +124,8 @@ fn orphan(pv: &FoundPv) -> PvReport {
         size: Bytes(info.size),
         free: Bytes(info.size),
         device: Some(info),
-        allocatable: true,
+        // One that a VG uses whose metadata is not to be found is not free.
+        allocatable: !pv.header.in_use(),
         missing: false,
         tags: Vec::new(),
         extents: (Extents(0), Extents(0)),
@@ -152,7 +161,7 @@ pub(super) fn find(
 pub(super) fn plan(host: &Host, loaded: &Loaded, request: &Request) -> Result<Plan, EngineError> {
     let context = Context::of(host);
     let old = &loaded.vg;
-    let planned = prepare::plan(old, request, &context)?;
+    let planned = permit::planned(loaded, host, prepare::plan(old, request, &context))?;
     let name = old.name().as_str();
     let mut steps: Vec<String> = planned
         .before
@@ -165,8 +174,8 @@ pub(super) fn plan(host: &Host, loaded: &Loaded, request: &Request) -> Result<Pl
         .iter()
         .map(|step| step.describe(name))
         .collect();
+    permit::check(loaded, host, old, &planned)?;
     if !Arc::ptr_eq(old, &planned.vg) {
-        writable(loaded, host)?;
         steps.push(commit_step(loaded, &planned.vg));
     }
     steps.append(&mut after);

@@ -63,7 +63,7 @@ pub(super) fn scan(
     }
     found.sort_by_key(|pv| pv.device.info().devno);
     let vgs = group(&found, &mut problems);
-    let orphans = found
+    let orphans: Vec<FoundPv> = found
         .into_iter()
         .filter(|pv| {
             !vgs.values()
@@ -71,6 +71,7 @@ pub(super) fn scan(
                 .any(|loaded| loaded.vg.pv_by_id(&pv.device.id).is_some())
         })
         .collect();
+    problems.extend(orphans.iter().filter_map(unreadable));
     Scan {
         vgs,
         orphans,
@@ -111,6 +112,18 @@ fn group(found: &[FoundPv], problems: &mut Vec<Problem>) -> BTreeMap<VgName, Vec
             .push(loaded);
     }
     vgs
+}
+
+/// What is wrong with a PV that belongs to a VG which nothing describes.
+fn unreadable(pv: &FoundPv) -> Option<Problem> {
+    let detail = pv.unreadable()?;
+    Some(Problem {
+        object: pv.device.info().path.display().to_string(),
+        detail: format!(
+            "its metadata is unreadable ({detail}), and no other PV describes its VG; look at it with \
+             `lvcsi inspect`, restore it with `vgcfgrestore`"
+        ),
+    })
 }
 
 type Outcome = Option<Result<Option<FoundPv>, String>>;

@@ -85,7 +85,7 @@ fn tell_apart(loaded: &mut Loaded, old: Option<&Arc<Loaded>>, silent: &[Skipped]
     };
     let mut told = Vec::new();
     for hazard in hazards.iter_mut() {
-        if let Hazard::MissingPv(ids) = hazard {
+        if let Hazard::MissingPv { ids, .. } = hazard {
             ids.retain(|id| match found(id) {
                 Some(silence) => {
                     told.push(silence);
@@ -95,7 +95,7 @@ fn tell_apart(loaded: &mut Loaded, old: Option<&Arc<Loaded>>, silent: &[Skipped]
             });
         }
     }
-    hazards.retain(|hazard| !matches!(hazard, Hazard::MissingPv(ids) if ids.is_empty()));
+    hazards.retain(|hazard| !matches!(hazard, Hazard::MissingPv { ids, .. } if ids.is_empty()));
     hazards.append(&mut told);
 }
 

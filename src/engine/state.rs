@@ -88,6 +88,14 @@ pub struct MetadataUse {
     pub text: Bytes,
 }
 
+impl MetadataUse {
+    /// What the largest text has more than the present one.
+    #[must_use]
+    pub fn free(&self) -> Bytes {
+        Bytes(self.max_text.0.saturating_sub(self.text.0))
+    }
+}
+
 /// A PV in a [`Report`].
 #[derive(Clone, Debug)]
 pub struct PvReport {

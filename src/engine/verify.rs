@@ -41,7 +41,8 @@ pub(super) fn check(host: &Host, loaded: &Loaded) -> Result<CheckReport, EngineE
         if lv.has_tag(tags::INCOMPLETE) {
             report("its making was interrupted; the driver removes it at its next start");
         }
-        if !lv.is_native() {
+        // A snapshot's origin and the parts of other LVs have other devices.
+        if !lv.is_native() || vg.user_of(lv.name.as_str()).is_some() {
             continue;
         }
         let Some(device) = activation::present(host, vg, lv)? else {

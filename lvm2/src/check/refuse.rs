@@ -26,8 +26,8 @@ pub enum Refusal {
     },
     /// The VG is under the old cluster manager.
     #[error(
-        "VG {vg} is clustered (clvm); make it local with: \
-         vgchange --config 'global {{locking_type = 0}}' -cn {vg}"
+        "VG {vg} is clustered (clvm); if no other host uses it, make it local with: \
+         vgchange --lock-type none --lock-opt force {vg}"
     )]
     Clustered {
         /// VG name.
@@ -35,8 +35,8 @@ pub enum Refusal {
     },
     /// The VG is under a lock manager that we do not speak to.
     #[error(
-        "VG {vg} has lock type {lock_type}, which needs lvmlockd; make it local with: \
-         vgchange --lock-type none {vg}"
+        "VG {vg} has lock type {lock_type}, which needs lvmlockd; if no other host uses it, make it \
+         local with: vgchange --lock-type none --lock-opt force {vg}"
     )]
     LockType {
         /// VG name.
@@ -47,9 +47,10 @@ pub enum Refusal {
     /// The VG belongs to another host.
     #[error(
         "VG {vg} belongs to system id {owner}, and this host is {}; if that host is gone, take it \
-         over with: vgchange --yes --config 'local {{extra_system_ids = [\"{owner}\"]}}' \
-         --systemid NEW {vg}",
-        .local.as_deref().unwrap_or("without a system id")
+         over with: vgchange --yes --config 'global {{system_id_source = \"lvmlocal\"}} local \
+         {{system_id = \"{owner}\"}}' --systemid '{}' {vg}",
+        .local.as_deref().unwrap_or("without a system id"),
+        .local.as_deref().unwrap_or_default()
     )]
     ForeignSystemId {
         /// VG name.
@@ -60,7 +61,10 @@ pub enum Refusal {
         local: Option<String>,
     },
     /// The VG has no write permission.
-    #[error("VG {vg} is read-only; allow changes with: vgchange --permission rw {vg}")]
+    #[error(
+        "VG {vg} is read-only, which no command of lvm2 ends: vgcfgbackup -f FILE {vg}, add \
+         \"WRITE\" to its status in FILE, vgcfgrestore -f FILE {vg}"
+    )]
     ReadOnly {
         /// VG name.
         vg: String,

@@ -43,7 +43,9 @@ pub enum EditError {
         max: u64,
     },
     /// The LV is not linear or striped.
-    #[error("LV {vg}/{lv} is of type {type_name}, which is not changed here; use lvm2's commands")]
+    #[error(
+        "LV {vg}/{lv} is of type {type_name}, which is not changed here; use lvm2's commands (lvchange, lvextend, lvrename, lvremove)"
+    )]
     NotNative {
         /// VG name.
         vg: String,
@@ -54,7 +56,10 @@ pub enum EditError {
     },
     /// The LV has a status or flag that says that something else works on it,
     /// or that we do not know.
-    #[error("LV {vg}/{lv} is marked {flag}, which forbids changes")]
+    #[error(
+        "LV {vg}/{lv} is marked {flag}, which forbids changes; see what works on it with: \
+         lvs -a -o+lv_role,move_pv,convert_lv {vg}"
+    )]
     Locked {
         /// VG name.
         vg: String,
@@ -64,7 +69,10 @@ pub enum EditError {
         flag: String,
     },
     /// The LV has snapshots.
-    #[error("LV {vg}/{lv} is the origin of snapshot {snapshot}")]
+    #[error(
+        "LV {vg}/{lv} is the origin of snapshot {snapshot} or its store; list them with: \
+         lvs -a -o name,origin {vg}, and use lvm2's commands"
+    )]
     Origin {
         /// VG name.
         vg: String,
@@ -74,7 +82,10 @@ pub enum EditError {
         snapshot: String,
     },
     /// The LV is part of another one.
-    #[error("LV {vg}/{lv} is part of LV {user} of type {type_name}")]
+    #[error(
+        "LV {vg}/{lv} is part of LV {user} of type {type_name}; change that, with lvm2's commands \
+         (lvchange, lvextend, lvrename, lvremove)"
+    )]
     InUse {
         /// VG name.
         vg: String,
@@ -86,7 +97,7 @@ pub enum EditError {
         type_name: String,
     },
     /// The LV is one of lvm2's own, not a user's.
-    #[error("LV {vg}/{lv} is an internal volume of lvm2")]
+    #[error("LV {vg}/{lv} is an internal volume of lvm2; see: lvs -a {vg}")]
     Hidden {
         /// VG name.
         vg: String,

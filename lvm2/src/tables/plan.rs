@@ -48,7 +48,7 @@ pub enum TableError {
         key: String,
     },
     /// No device is known for a PV.
-    #[error("LV {vg}/{lv} needs PV {pv}, last seen as {hint}, and no device has it")]
+    #[error("LV {vg}/{lv} is partial: PV {pv}, last seen as {hint}, is missing")]
     PvAbsent {
         /// VG name.
         vg: String,
@@ -213,7 +213,8 @@ pub fn plan(
         name: dm_name(vg.name().as_str(), lv.name.as_str(), None),
         uuid: dm_uuid(&vg.id(), &lv.id, None),
         table,
-        read_only: !lv.writable(),
+        // As lvm2 does it: what is in a read-only VG is read-only.
+        read_only: !lv.writable() || !vg.writable(),
     })
 }
 

@@ -19,7 +19,7 @@ fn label_areas_and_texts_are_shown() {
         "used by a VG     yes (extension version 2)\n",
         "data area        from byte 1048576 to the end\n",
         "metadata area    1044480 bytes from byte 4096\n",
-        "  largest text   521472 bytes\n",
+        "  largest text   521472 bytes, 0.20% in use\n",
     ] {
         assert!(shown.contains(line), "{line:?} is not in\n{shown}");
     }

@@ -5,6 +5,7 @@ mod changes;
 mod disks;
 mod hang;
 mod inspect;
+mod refusals;
 mod reports;
 
 use clap::{CommandFactory, Parser};

@@ -28,8 +28,8 @@ fn tables_look_like_those_of_lvm2() {
     );
     assert_eq!(
         ok(sim.host(), "vgs --units k"),
-        "  VG #PV #LV #SN Attr        VSize      VFree\n  \
-           vg   2   2   0 wz--n- 122880.00k 102400.00k\n"
+        "  VG #PV #LV #SN Attr        VSize      VFree Meta%\n  \
+           vg   2   2   0 wz--n- 122880.00k 102400.00k  0.26\n"
     );
     assert_eq!(
         ok(sim.host(), "lvs"),
@@ -57,6 +57,15 @@ fn json_and_yaml_have_the_keys_of_lvm2() {
     assert_eq!(rows[0]["lv_attr"], "-wi-a-----");
     assert_eq!(rows[0]["lv_size"], "12582912B");
     assert_eq!(rows[0]["lv_tags"], "a,b");
+    let vgs: serde_json::Value =
+        serde_json::from_str(&ok(sim.host(), "vgs -o json --units b")).unwrap();
+    let vg = &vgs["report"][0]["vg"][0];
+    assert_eq!(vg["vg_mda_count"], "2");
+    assert_eq!(vg["vg_mda_used_count"], "2");
+    assert_eq!(vg["vg_mda_size"], "1044480B");
+    let free = vg["vg_mda_free"].as_str().unwrap().trim_end_matches('B');
+    let free: u64 = free.parse().unwrap();
+    assert!((519_000..521_472).contains(&free), "{free}");
     let yaml = ok(sim.host(), "vgs -o yaml");
     assert!(
         yaml.contains("vg_name: vg\n") && yaml.contains("lv_count: \"2\"\n"),
@@ -151,8 +160,8 @@ fn a_vg_of_others_is_shown_and_its_state_explained() {
     let sim = SimHost::new();
     sim.add_vg_text(include_str!("../../../lvm2/tests/data/meta-exported.txt"))
         .unwrap();
-    assert!(ok(sim.host(), "vgs").contains(" wzx-n- "));
-    assert!(ok(sim.host(), "pvs").contains(" lvm2 ax- "));
+    assert!(run(sim.host(), "vgs").out.contains(" wzx-n- "));
+    assert!(run(sim.host(), "pvs").out.contains(" lvm2 ax- "));
     let done = run(sim.host(), "check -o yaml");
     assert_eq!(done.status, 5);
     assert!(

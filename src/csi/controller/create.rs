@@ -159,6 +159,7 @@ fn make(driver: &Driver, wanted: &Wanted<'_>, vgs: &VgMatch) -> Result<LvState, 
         });
     }
     let mut reasons = found.unusable;
+    let mut full = false;
     let mut outside = Vec::new();
     for candidate in &found.candidates {
         let extents = match wanted.range.extents(candidate.extent) {
@@ -170,6 +171,7 @@ fn make(driver: &Driver, wanted: &Wanted<'_>, vgs: &VgMatch) -> Result<LvState, 
             }
         };
         if extents > candidate.free {
+            full = true;
             reasons.push(candidate.to_string());
             continue;
         }
@@ -180,6 +182,7 @@ fn make(driver: &Driver, wanted: &Wanted<'_>, vgs: &VgMatch) -> Result<LvState, 
         {
             Ok(made) => return Ok(made),
             Err(error) if try_next(error.kind()) => {
+                full |= error.kind() == Kind::ResourceExhausted;
                 reasons.push(format!("{}: {error}", candidate.vg));
             }
             Err(source) => return Err(CsiError::Engine { volume, source }),
@@ -193,6 +196,15 @@ fn make(driver: &Driver, wanted: &Wanted<'_>, vgs: &VgMatch) -> Result<LvState, 
     // There may be room where nobody answers now: ask again.
     if let Some(source) = found.silent {
         return Err(CsiError::Engine { volume, source });
+    }
+    if !full && outside.is_empty() {
+        // Space elsewhere is no cure, and none is missing: somebody has to look
+        // at these VGs.
+        return Err(CsiError::Unusable {
+            volume,
+            wanted: vgs.to_string(),
+            reasons,
+        });
     }
     let least = if wanted.range.required.0 == 0 {
         DEFAULT

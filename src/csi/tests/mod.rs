@@ -3,6 +3,7 @@
 mod controller;
 mod hang;
 mod node;
+mod refusals;
 mod socket;
 
 use std::sync::Arc;

@@ -8,8 +8,8 @@ use lvm2::ondisk::geometry::{SMALLEST_PV, Wish};
 use lvm2::ondisk::label::{self, PvHeader};
 use lvm2::units::Bytes;
 
-use super::super::batch::writable;
 use super::super::error::EngineError;
+use super::super::permit::writable;
 use super::joiner::Joiner;
 use super::session::{Session, host_error};
 use super::target::{Content, Target, label_of};

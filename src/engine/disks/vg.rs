@@ -12,10 +12,10 @@ use lvm2::ondisk::mda::MdaHeader;
 use lvm2::ondisk::ring;
 use lvm2::units::{Bytes, ExtentSize};
 
-use super::super::batch::writable;
 use super::super::copies::{CopyState, FoundPv};
 use super::super::error::EngineError;
 use super::super::loaded::Loaded;
+use super::super::permit::writable;
 use super::joiner::Joiner;
 use super::session::{Session, host_error};
 use super::target::{Target, label_of};
@@ -369,7 +369,9 @@ fn fits(loaded: &Loaded, vg: &Vg) -> Result<(), EngineError> {
         Some(max) => Err(EngineError::MetadataFull {
             vg: vg.name().clone(),
             need: Bytes(need),
+            used: loaded.metadata_use().text,
             max: Bytes(max),
+            area: loaded.metadata_use().size,
         }),
         None => Ok(()),
     }

@@ -15,14 +15,16 @@ const HEAD: usize = 8192;
 const TAIL: u64 = 128 << 10;
 
 /// Reads the start of a device of `size` bytes, and its end if `end` is set, and
-/// tells whether a superblock is there. `file` is open for uncached I/O.
+/// tells whether a superblock is there. The end is read too where a PV begins
+/// that is smaller than the device: on a leg of an array that has its superblock
+/// there, while the array is stopped. `file` is open for uncached I/O.
 pub(super) fn is_member(file: &File, size: u64, end: bool) -> io::Result<bool> {
     let mut head = AlignedBuf::zeroed(HEAD);
     read_exact(file, &mut head, 0)?;
     if version_1(&head, 0, 0) || version_1(&head, 4096, 8) {
         return Ok(true);
     }
-    if !end {
+    if !end && !pv_of_other_size(&head, size) {
         return Ok(false);
     }
     let start = size.saturating_sub(TAIL) & !4095;
@@ -52,6 +54,17 @@ fn version_1(buf: &[u8], at: usize, sector: u64) -> bool {
     number(buf, at) == Some(MAGIC) && number(buf, at + 4) == Some(1) && own_sector == Some(sector)
 }
 
+/// Whether the label of a PV says that its device has another size.
+fn pv_of_other_size(head: &[u8], size: u64) -> bool {
+    let sectors = head.chunks_exact(512).take(4);
+    let label = sectors
+        .into_iter()
+        .find(|sector| sector.starts_with(b"LABELONE") && sector[24..].starts_with(b"LVM2 001"));
+    label
+        .and_then(|label| label[64..].first_chunk())
+        .is_some_and(|bytes| u64::from_le_bytes(*bytes) != size)
+}
+
 fn number(buf: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*buf.get(at..)?.first_chunk()?))
 }
@@ -73,6 +86,30 @@ mod tests {
             file.write_all_at(&sector.to_le_bytes(), at + 144).unwrap();
         }
         is_member(&file, SIZE, end).unwrap()
+    }
+
+    #[test]
+    fn pitfall_29_a_leg_of_a_stopped_array_is_known_by_the_pv_that_is_too_small() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(SIZE).unwrap();
+        let last = SIZE / 512 - 16;
+        for (offset, bytes) in [
+            (0, &MAGIC.to_le_bytes()[..]),
+            (4, &1_u32.to_le_bytes()),
+            (144, &last.to_le_bytes()),
+        ] {
+            file.write_all_at(bytes, last * 512 + offset).unwrap();
+        }
+        file.write_all_at(b"LABELONE", 512).unwrap();
+        file.write_all_at(b"LVM2 001", 512 + 24).unwrap();
+        let pv = |bytes: u64| file.write_all_at(&bytes.to_le_bytes(), 512 + 64).unwrap();
+        pv(SIZE);
+        assert!(
+            !is_member(&file, SIZE, false).unwrap(),
+            "a PV of the whole disk"
+        );
+        pv(SIZE - 0x1_0000);
+        assert!(is_member(&file, SIZE, false).unwrap());
     }
 
     #[test]

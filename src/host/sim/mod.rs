@@ -25,6 +25,8 @@ mod table;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) mod trouble;
 
 use std::path::Path;
 use std::sync::Arc;
