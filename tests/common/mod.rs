@@ -31,12 +31,18 @@ impl Native {
         Self::on(machine(vg), &vg.name)
     }
 
+    /// As [`open`](Self::open), with more in lvm.conf.
+    pub(crate) fn open_as(vg: &LoopVg, conf: &str) -> Self {
+        Self::on(machine_with(vg.dir(), &vg.paths(), conf), &vg.name)
+    }
+
     /// An engine of its own for a VG that any disk of this machine may hold.
     pub(crate) fn named(vg: &str) -> Self {
         Self::on(real_machine(), vg)
     }
 
-    fn on(machine: Host, vg: &str) -> Self {
+    /// The engine on a machine that the caller has made.
+    pub(crate) fn on(machine: Host, vg: &str) -> Self {
         let engine = Engine::start(machine, EngineConfig::default()).expect("the engine");
         Self {
             engine,
@@ -105,7 +111,11 @@ pub(crate) fn machine(vg: &LoopVg) -> Host {
 
 /// The same for these disks; `dir` is a folder that goes away with them.
 pub(crate) fn machine_on(dir: &Path, disks: &[&Path]) -> Host {
-    if host::has_dm() {
+    machine_with(dir, disks, "")
+}
+
+fn machine_with(dir: &Path, disks: &[&Path], conf: &str) -> Host {
+    if host::has_dm() && conf.is_empty() {
         return real_machine();
     }
     let dir = dir.join("etc-lvm");
@@ -114,14 +124,16 @@ pub(crate) fn machine_on(dir: &Path, disks: &[&Path]) -> Host {
         .iter()
         .map(|path| format!("\"a|^{}$|\", ", path.display()))
         .collect();
-    let conf = format!("devices {{\n\tfilter = [ {accept}\"r|.*|\" ]\n}}\n");
+    let conf = format!("devices {{\n\tfilter = [ {accept}\"r|.*|\" ]\n}}\n{conf}");
     std::fs::write(dir.join("lvm.conf"), conf).expect("lvm.conf");
     let config = LinuxConfig {
         lvm_conf_dir: dir,
         ..LinuxConfig::default()
     };
     let mut machine = LinuxHost::open(&config).expect("the host");
-    machine.dm = Arc::new(no_dm::NoDm);
+    if !host::has_dm() {
+        machine.dm = Arc::new(no_dm::NoDm);
+    }
     machine
 }
 

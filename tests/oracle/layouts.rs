@@ -172,10 +172,10 @@ fn ring_wraps() {
 
 /// A PV with two metadata areas beside one with one.
 #[test]
-fn two_areas_on_one_disk() {
+fn pitfall_09_two_areas_on_one_disk() {
     let spec = VgSpec::disks(2, 256).pvcreate(0, &["--pvmetadatacopies", "2"]);
     run(
-        "two_areas_on_one_disk",
+        "pitfall_09_two_areas_on_one_disk",
         &spec,
         &Limits {
             extents: 55,
@@ -190,11 +190,11 @@ fn two_areas_on_one_disk() {
 
 /// Ignored areas keep their stale text and are never written.
 #[test]
-fn ignored_areas() {
+fn pitfall_08_ignored_areas() {
     let spec = VgSpec::disks(3, 128).vgcreate(&["--vgmetadatacopies", "1"]);
     let mut first: Option<Vec<Vec<u8>>> = None;
     run(
-        "ignored_areas",
+        "pitfall_08_ignored_areas",
         &spec,
         &Limits {
             extents: 40,
@@ -209,6 +209,13 @@ fn ignored_areas() {
                 .map(|mda| mda.header)
                 .collect();
             assert_eq!(ignored.len(), 2, "two of three areas are ignored");
+            let rows = vg
+                .lvm
+                .report("vgs", "vg_mda_count,vg_mda_used_count", &[&vg.name]);
+            assert_eq!(
+                (&rows[0]["vg_mda_count"], &rows[0]["vg_mda_used_count"]),
+                (&"3".into(), &"1".into())
+            );
             let first = first.get_or_insert_with(|| ignored.clone());
             assert_eq!(*first, ignored, "an ignored area was written");
         },
@@ -258,4 +265,41 @@ fn pitfall_05_both_writers_meet_the_same_limit() {
     let (ours, theirs) = (largest(true), largest(false));
     println!("largest texts: {ours} bytes by us, {theirs} by lvm2");
     assert!(ours.abs_diff(theirs) <= 512, "{ours} and {theirs}");
+}
+
+/// Data areas that begin elsewhere on each PV, and extents whose size is no
+/// power of two.
+#[test]
+fn data_that_begins_late_and_odd_extents() {
+    let spec = VgSpec::disks(2, 256)
+        .pvcreate(0, &["--dataalignment", "3m", "--dataalignmentoffset", "1m"])
+        .pvcreate(1, &["--dataalignment", "8m"])
+        .vgcreate(&["-s", "1152k"]);
+    let limits = Limits {
+        extents: 150,
+        stripes: 2,
+    };
+    run(
+        "data_that_begins_late_and_odd_extents",
+        &spec,
+        &limits,
+        |vg| {
+            let starts = vg
+                .paths()
+                .into_iter()
+                .map(|path| decode::pv(path).unwrap().data_start);
+            assert_eq!(starts.collect::<Vec<_>>(), [4 << 20, 8 << 20]);
+        },
+    );
+}
+
+/// Extents of 4 KiB, the smallest for which a stripe can be.
+#[test]
+fn smallest_extents() {
+    let spec = VgSpec::disks(2, 64).vgcreate(&["-s", "4k"]);
+    let limits = Limits {
+        extents: 4000,
+        stripes: 1,
+    };
+    run("smallest_extents", &spec, &limits, |_| {});
 }

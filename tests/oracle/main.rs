@@ -20,5 +20,9 @@
 mod common;
 mod compare;
 mod edits;
+mod forge;
 mod layouts;
+mod limits;
 mod pitfalls;
+mod refusals;
+mod samples;

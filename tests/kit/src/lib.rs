@@ -35,7 +35,7 @@ pub mod text;
 pub use csi::Csi;
 pub use driver::Driver;
 pub use loopvg::{Disk, LoopVg, VgSpec};
-pub use lvm::Lvm;
+pub use lvm::{Lvm, complaints};
 pub use process::{Ran, run};
 pub use proof::proof;
 pub use rng::Rng;

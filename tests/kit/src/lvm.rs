@@ -88,6 +88,17 @@ impl Lvm {
         }
     }
 
+    /// The same with more configuration.
+    #[must_use]
+    pub fn with_config(&self, config: &str) -> Self {
+        let mut extra = self.extra.clone();
+        match extra.last_mut() {
+            Some(present) => *present = format!("{present} {config}"),
+            None => extra.extend(["--config".into(), config.into()]),
+        }
+        Self { extra }
+    }
+
     /// Runs an lvm2 command.
     #[must_use]
     pub fn run(&self, args: &[&str]) -> Ran {
