@@ -63,6 +63,7 @@ const PACKAGES: &[(Group, &[&str])] = &[
             "lvm2",
             "dmsetup",
             "thin-provisioning-tools",
+            "mdadm",
             "e2fsprogs",
             "xfsprogs",
             "btrfs-progs",
