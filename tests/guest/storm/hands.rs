@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use lvcsi::engine::{EngineError, LvState, Request, Size};
-use lvcsi::error::Kind;
+use lvcsi::host::HostError;
 use lvcsi_kit::{LoopVg, Ran, Rng, host, lvm, run};
 use lvm2::units::Bytes;
 
@@ -123,9 +123,12 @@ impl EngineHands<'_> {
     }
 }
 
+/// Only a lock that was not to be had says that nothing was changed.
 fn trouble(error: &EngineError) -> Trouble {
-    match error.kind() {
-        Kind::DeadlineExceeded => Trouble::Timeout,
+    match error {
+        EngineError::Host { source, .. } if matches!(**source, HostError::LockTimeout { .. }) => {
+            Trouble::Timeout
+        }
         _ => Trouble::Other(error.to_string()),
     }
 }
@@ -190,7 +193,7 @@ impl CommandLine<'_> {
         match ran.status {
             Some(0) => serde_json::from_str(&ran.stdout)
                 .map_err(|error| Trouble::Other(format!("{error}: {ran}"))),
-            Some(TIMED_OUT) => Err(Trouble::Timeout),
+            Some(TIMED_OUT) if ran.stderr.contains("gave up after") => Err(Trouble::Timeout),
             _ => Err(Trouble::Other(ran.to_string())),
         }
     }
