@@ -13,6 +13,10 @@ use crate::host::sim::Fault;
 /// Far more than a busy machine takes for anything but a call that hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// How often a caller asks again while the device hangs: more often than all
+/// tests that run at the same time have threads.
+const RETRIES: usize = 200;
+
 struct Story {
     name: &'static str,
     before: fn(&Engine),
@@ -246,12 +250,15 @@ fn hangs_at(story: &Story, number: u64) -> bool {
         }
         // Whoever asks again is told at once, and nothing piles up.
         let threads = threads();
-        for _ in 0..50 {
+        for _ in 0..RETRIES {
             let _ = ask_all(&engine, story);
             let _ = engine.find(&lv("one"));
         }
         let more = self::threads().saturating_sub(threads);
-        assert!(more < 40, "{what}: {more} more threads after 50 retries");
+        assert!(
+            more < RETRIES / 2,
+            "{what}: {more} more threads after retries"
+        );
     }
     others_are_served(&engine);
     sim.unhang();
@@ -287,9 +294,15 @@ fn hangs_at(story: &Story, number: u64) -> bool {
     hung
 }
 
-/// Threads of this process; other tests of the same process have some, too.
+/// Threads of this process that an engine started; the engines of tests that run
+/// at the same time have some, too.
 fn threads() -> usize {
-    std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten();
+    let names =
+        tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names
+        .filter(|name| name.starts_with("vg-") || matches!(name.trim(), "look" | "zero"))
+        .count()
 }
 
 fn at_every_call(stories: &[Story]) {
