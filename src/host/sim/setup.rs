@@ -188,7 +188,6 @@ impl SimHost {
 
     /// `areas` chooses the metadata areas of a disk from its node, the start and
     /// size of the usual area, and its size.
-
     fn put_text(
         &self,
         text: &str,
