@@ -40,7 +40,7 @@ impl Tally {
     }
 
     /// Adds what a suite counted.
-    pub(crate) fn add_proof(&mut self, proof: Proof) {
+    fn add_proof(&mut self, proof: Proof) {
         match self.proofs.iter_mut().find(|p| p.words == proof.words) {
             Some(known) => known.add(&proof),
             None => self.proofs.push(proof),

@@ -20,7 +20,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 
 use crate::levels::Length;
-use crate::proof::Proof;
 use crate::tally::Tally;
 use crate::{guest, paths, programs};
 use machine::Parts;
@@ -109,10 +108,7 @@ fn judge(name: &str, outcome: Result<Counts>) -> Tally {
     }
     let mut tally = Tally::one(counts.faults.is_empty() && counts.cuts > 0);
     let lost = counts.faults.len();
-    tally.add_proof(Proof::read(&format!(
-        "power cuts: {}, lost: {lost}",
-        counts.cuts
-    )));
+    tally.prove(&format!("power cuts: {}, lost: {lost}", counts.cuts));
     tally
 }
 
