@@ -10,12 +10,18 @@
     reason = "the driver uses more of these files"
 )]
 
+#[path = "../../src/host/block.rs"]
+mod block;
+#[path = "../../src/host/candidate.rs"]
+mod candidate;
 #[path = "../../src/host/error.rs"]
 mod error;
 #[path = "../../src/host/fs.rs"]
 mod fs;
 pub mod linux;
 
+pub use block::{DeviceInfo, SkipReason};
+pub use candidate::{Candidate, Signature, Unfit};
 pub use error::{HostError, HostResult};
 pub use fs::MountEntry;
 

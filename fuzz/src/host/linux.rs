@@ -8,6 +8,8 @@ mod filter;
 mod lvmconf;
 #[path = "../../../src/host/linux/mountinfo.rs"]
 mod mountinfo;
+#[path = "../../../src/host/linux/skip.rs"]
+mod skip;
 #[path = "../../../src/host/linux/sysfs.rs"]
 mod sysfs;
 
@@ -28,7 +30,7 @@ use std::path::{Path, PathBuf};
 
 use lvm2::tables::DevNo;
 
-use devicesfile::DevicesFile;
+use devicesfile::{DeviceId, DevicesFile, Listed, with_devices};
 use lvmconf::LvmConf;
 use sysfs::SysDevice;
 
@@ -61,13 +63,21 @@ pub fn lvm_conf(local: &[u8], main: &[u8]) {
     }
 }
 
-/// Reads a devices file and looks two devices up in it.
+/// Reads a devices file, looks two devices up in it and adds one.
 pub fn devices_file(text: &str) {
     let file = DevicesFile::parse(text);
     let disk = device("sda", None);
     let partition = device("sda1", Some(("sda".to_owned(), 1)));
-    let _ = file.lists(&disk, &disk, Path::new("/dev/sda"));
+    let node = Path::new("/dev/sda");
+    let _ = file.lists(&disk, &disk, node);
     let _ = file.lists(&partition, &disk, Path::new("/dev/sda1"));
+    let listed = Listed {
+        id: DeviceId::of(&disk, &disk, node),
+        node: node.to_owned(),
+        pv: None,
+    };
+    let written = with_devices(text, &[listed]);
+    assert!(DevicesFile::parse(&written).lists(&disk, &disk, node));
 }
 
 fn device(name: &str, partition_of: Option<(String, u32)>) -> SysDevice {
