@@ -77,6 +77,7 @@ fn is_older_copy(line: &str) -> bool {
     line.contains("ignoring metadata seqno")
         || line.contains("Inconsistent metadata found for VG")
         || line == "See vgck --updatemetadata to correct inconsistency."
+        || line.contains("updating old metadata to")
 }
 
 fn expect(ran: &Ran, tolerated: fn(&str) -> bool) -> Result<(), String> {
