@@ -256,7 +256,7 @@ pub enum CsiError {
         /// Its id; empty for calls about the node.
         volume: String,
         /// Why.
-        source: EngineError,
+        source: Box<EngineError>,
     },
     /// Mounting, making or growing a file system failed.
     #[error("volume {volume}: {source}")]
@@ -368,7 +368,7 @@ impl<T> OfVolume<T> for Result<T, EngineError> {
     fn of_volume(self, volume: &str) -> Result<T, CsiError> {
         self.map_err(|source| CsiError::Engine {
             volume: volume.to_owned(),
-            source,
+            source: Box::new(source),
         })
     }
 }

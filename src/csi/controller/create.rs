@@ -185,7 +185,7 @@ fn make(driver: &Driver, wanted: &Wanted<'_>, vgs: &VgMatch) -> Result<LvState, 
                 full |= error.kind() == Kind::ResourceExhausted;
                 reasons.push(format!("{}: {error}", candidate.vg));
             }
-            Err(source) => return Err(CsiError::Engine { volume, source }),
+            Err(error) => return Err(error).of_volume(&volume),
         }
     }
     if outside.len() == found.candidates.len()
@@ -194,8 +194,8 @@ fn make(driver: &Driver, wanted: &Wanted<'_>, vgs: &VgMatch) -> Result<LvState, 
         return Err(error.into());
     }
     // There may be room where nobody answers now: ask again.
-    if let Some(source) = found.silent {
-        return Err(CsiError::Engine { volume, source });
+    if let Some(error) = found.silent {
+        return Err(error).of_volume(&volume);
     }
     if !full && outside.is_empty() {
         // Space elsewhere is no cure, and none is missing: somebody has to look
