@@ -21,6 +21,7 @@ mod common;
 mod compare;
 mod edits;
 mod forge;
+mod groups;
 mod layouts;
 mod limits;
 mod pitfalls;
