@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::alloc::MAX_LV_EXTENTS;
 use crate::model::{LV_STATUS, PV_STATUS, SegmentKind, VG_STATUS, Vg};
 use crate::name::check_pair;
-use crate::units::Extents;
+use crate::units::{Extents, Sectors};
 
 use super::{Report, lv_object, pv_object, vg_object};
 
@@ -70,7 +70,9 @@ pub(super) fn pv_size(vg: &Vg, report: &mut Report<'_>) {
             );
             continue;
         };
-        if let Some(size) = pv.dev_size.filter(|size| *size < end) {
+        // pvresize writes a size that lacks what lies before the extents.
+        let fits = |size: &Sectors| size.saturating_add(pv.pe_start) >= end;
+        if let Some(size) = pv.dev_size.filter(|size| !fits(size)) {
             report.add(
                 pv_object(vg, pv),
                 format!("its extents end at sector {end}, its device at {size}"),
