@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::csi::Endpoint;
-use crate::engine::EngineConfig;
+use crate::engine::{BackupConfig, EngineConfig};
 use crate::host::linux::{LinuxConfig, LinuxHost, UseUdev};
 use crate::host::{Host, HostResult};
 use crate::telemetry::LogFormat;
@@ -168,6 +168,54 @@ impl HostArgs {
             probe_timeout: Duration::from_secs(self.timeouts.probe_timeout),
             ..LinuxConfig::default()
         })
+    }
+}
+
+/// Where copies of the metadata go.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Copies of metadata")]
+pub struct BackupArgs {
+    /// Directory for copies of the metadata, which vgcfgrestore reads
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        default_value = "/var/lib/lvcsi/backup"
+    )]
+    pub backup_dir: PathBuf,
+    /// Most copies that are kept of a VG
+    #[arg(long, global = true, value_name = "N", default_value_t = 64)]
+    pub backup_count: usize,
+    /// Remove copies that are older, but for the newest ten
+    #[arg(long, global = true, value_name = "DAYS", default_value_t = 90)]
+    pub backup_days: u32,
+    /// End an operation only when the copy of its commit is written
+    #[arg(long, global = true)]
+    pub backup_wait: bool,
+    /// Do not keep lvm2's backup file up to date, whatever lvm.conf says
+    #[arg(long, global = true)]
+    pub no_lvm2_backup: bool,
+    /// Keep no copies at all
+    #[arg(long, global = true)]
+    pub no_backup: bool,
+}
+
+impl BackupArgs {
+    /// The engine's settings, beside those in `other`.
+    #[must_use]
+    pub fn engine(&self, other: EngineConfig) -> EngineConfig {
+        let day = Duration::from_secs(24 * 60 * 60);
+        let backup = BackupConfig {
+            dir: self.backup_dir.clone(),
+            count: self.backup_count,
+            age: day.saturating_mul(self.backup_days),
+            wait: self.backup_wait,
+            lvm2: !self.no_lvm2_backup,
+        };
+        EngineConfig {
+            backup: (!self.no_backup).then_some(backup),
+            ..other
+        }
     }
 }
 

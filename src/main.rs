@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use lvcsi::config::{HostArgs, StandaloneArgs};
-use lvcsi::engine::host_kind;
+use lvcsi::config::{BackupArgs, HostArgs, StandaloneArgs};
+use lvcsi::engine::{EngineConfig, host_kind};
 use lvcsi::error::Kind;
 use lvcsi::host::linux::apart;
 use lvcsi::{cli, csi, telemetry};
@@ -16,6 +16,8 @@ use lvcsi::{cli, csi, telemetry};
 struct Arguments {
     #[command(flatten)]
     host: HostArgs,
+    #[command(flatten)]
+    backup: BackupArgs,
     #[command(subcommand)]
     command: Command,
 }
@@ -30,17 +32,24 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let Arguments { host, command } = Arguments::parse();
+    let Arguments {
+        host,
+        backup,
+        command,
+    } = Arguments::parse();
+    let config = backup.engine(host.timeouts.engine());
     match command {
-        Command::Standalone(standalone) => serve(&host, &standalone),
-        Command::Tool(command) => ExitCode::from(apart(|| tool(&host, command.clone()))),
+        Command::Standalone(standalone) => serve(&host, config, &standalone),
+        Command::Tool(command) => {
+            ExitCode::from(apart(|| tool(&host, config.clone(), command.clone())))
+        }
     }
 }
 
 /// Runs a command and returns its exit status.
-fn tool(host: &HostArgs, command: cli::Command) -> u8 {
+fn tool(host: &HostArgs, config: EngineConfig, command: cli::Command) -> u8 {
     match host.open() {
-        Ok(machine) => cli::run(machine, host.timeouts.engine(), command),
+        Ok(machine) => cli::run(machine, config, command),
         Err(error) => {
             eprintln!("lvcsi: {error}");
             host_kind(&error).exit_status()
@@ -48,7 +57,7 @@ fn tool(host: &HostArgs, command: cli::Command) -> u8 {
     }
 }
 
-fn serve(host: &HostArgs, arguments: &StandaloneArgs) -> ExitCode {
+fn serve(host: &HostArgs, config: EngineConfig, arguments: &StandaloneArgs) -> ExitCode {
     if let Err(error) = telemetry::init(arguments.log_format, "info") {
         return failed(Kind::InvalidArgument, &error);
     }
@@ -58,7 +67,7 @@ fn serve(host: &HostArgs, arguments: &StandaloneArgs) -> ExitCode {
     };
     match csi::standalone(
         machine,
-        host.timeouts.engine(),
+        config,
         &arguments.endpoint,
         &arguments.name.0,
         &arguments.nodeid.0,

@@ -24,7 +24,7 @@ use crate::units::{Bytes, Extents, Sectors};
 pub use diff::{diff, diff_texts};
 pub use error::EditError;
 pub use group::{NewPv, NewVg, create_vg};
-pub use seal::{Stamp, seal};
+pub use seal::{Stamp, date, seal};
 
 /// lvm2's default stripe: 64 KiB.
 pub const DEFAULT_STRIPE: Sectors = Sectors(128);

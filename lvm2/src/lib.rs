@@ -9,11 +9,13 @@
 //! From the bottom up: [`units`], [`id`], [`name`] and [`crc`] are the basic
 //! types; [`text`] is the lossless tree of the metadata language; [`ondisk`]
 //! is the label, the metadata area header and its ring; [`model`] is the
-//! volume group; [`check`], [`alloc`], [`edit`] and [`tables`] work on it.
+//! volume group; [`check`], [`alloc`], [`edit`], [`tables`] and [`backup`] work on
+//! it.
 
 #![forbid(unsafe_code)]
 
 pub mod alloc;
+pub mod backup;
 pub mod check;
 pub mod crc;
 pub mod edit;

@@ -40,17 +40,17 @@ pub enum Command {
     /// whose VG cannot be used.
     #[command(after_help = EXIT_STATUSES)]
     Inspect(InspectArgs),
-    /// Check metadata, and the kernel's tables against it
+    /// Check metadata, what the kernel makes of it, and what is unfinished
     ///
-    /// Every invariant of the metadata is checked, the copies of the metadata
-    /// are compared, and so are the tables of active LVs with what the
-    /// metadata asks for. Changes nothing.
+    /// Every invariant of the metadata is checked; its copies are compared on
+    /// the disks and in files, and the kernel's devices with what the metadata
+    /// asks for. Without --repair nothing is changed.
     #[command(after_help = EXIT_STATUSES)]
     Check(CheckArgs),
     /// Make, resize and remove physical volumes
     #[command(subcommand, after_help = EXIT_STATUSES)]
     Pv(PvCommand),
-    /// Make, extend, reduce and remove volume groups
+    /// Make, extend, reduce and remove volume groups; show what they were
     #[command(subcommand, after_help = EXIT_STATUSES)]
     Vg(VgCommand),
     /// Make, change and remove logical volumes
@@ -142,6 +142,15 @@ pub struct CheckArgs {
     /// Only these VGs
     #[arg(value_name = "VG")]
     pub names: Vec<String>,
+    /// Mend what is safe to mend, under the VG lock
+    ///
+    /// Says what was done, and what was left and why. The exit status is 0 if
+    /// nothing was left.
+    #[arg(long)]
+    pub repair: bool,
+    /// Say what --repair would do, and do nothing
+    #[arg(long, requires = "repair")]
+    pub dry_run: bool,
     /// How to print.
     #[command(flatten)]
     pub output: OutputArgs,
@@ -168,6 +177,23 @@ pub enum LvCommand {
     /// Make the device of an LV go away; fails while it is in use
     #[command(after_help = EXIT_STATUSES)]
     Deactivate(NameArgs),
+}
+
+/// Arguments of `vg history`.
+#[derive(Clone, Debug, Args)]
+pub struct HistoryArgs {
+    /// The VG; it need not be on any disk any more
+    #[arg(value_name = "VG")]
+    pub vg: String,
+    /// Print the version of this sequence number as a backup file
+    #[arg(long, value_name = "SEQNO", conflicts_with = "diff")]
+    pub show: Option<u32>,
+    /// Print what changed from one version to another
+    #[arg(long, value_names = ["SEQNO", "SEQNO"], num_args = 2)]
+    pub diff: Option<Vec<u32>>,
+    /// How to print.
+    #[command(flatten)]
+    pub output: OutputArgs,
 }
 
 /// Arguments of every change.

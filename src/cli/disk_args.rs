@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::args::{ChangeArgs, EXIT_STATUSES};
+use super::args::{ChangeArgs, EXIT_STATUSES, HistoryArgs};
 
 /// What can be done with PVs.
 #[derive(Clone, Debug, Subcommand)]
@@ -44,6 +44,12 @@ pub enum VgCommand {
     /// Remove a VG without LVs; its PVs stay PVs
     #[command(after_help = EXIT_STATUSES)]
     Remove(VgRemoveArgs),
+    /// Show the versions of a VG's metadata that can still be read
+    ///
+    /// They are copies in files, which `vgcfgrestore -f FILE VG` restores, and
+    /// older texts that are still in the metadata areas of the VG's PVs.
+    #[command(after_help = EXIT_STATUSES)]
+    History(HistoryArgs),
 }
 
 /// How new PVs are laid out.

@@ -11,6 +11,7 @@ use super::args::ChangeArgs;
 use super::disk_args::{PvCommand, PvLayoutArgs, VgCommand, VgCreateArgs};
 use super::lv::print_plan;
 use super::units::Units;
+use super::vg::history;
 use super::{CliError, Terminal, table, tag, vg_name};
 use crate::engine::{DiskOutcome, DiskRequest, Engine, PvState, VgState};
 
@@ -68,6 +69,7 @@ pub(super) fn vg(
     term: &mut Terminal<'_>,
 ) -> Result<(), CliError> {
     let change = match command {
+        VgCommand::History(args) => return history(engine, &args, term),
         VgCommand::Create(args) => create(args)?,
         VgCommand::Extend(args) => Change {
             yes: args.layout.yes,

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use lvm2::name::NameError;
+use lvm2::name::{NameError, VgName};
 use lvm2::units::UnitError;
 
 use crate::engine::{EngineError, host_kind};
@@ -78,6 +78,14 @@ pub enum CliError {
         /// The command that lists them.
         list: &'static str,
     },
+    /// There is no version of this sequence number.
+    #[error("VG {vg} has no readable version {seqno}; `lvcsi vg history {vg}` lists what there is")]
+    NoVersion {
+        /// The VG.
+        vg: VgName,
+        /// What was given.
+        seqno: u32,
+    },
     /// A device has no valid label.
     #[error("{path} is no PV: {reason}")]
     NoPv {
@@ -122,7 +130,7 @@ impl CliError {
             | Self::SameName { .. }
             | Self::StripeSize { .. }
             | Self::ZeroSize { .. } => Kind::InvalidArgument,
-            Self::NotFound { .. } => Kind::NotFound,
+            Self::NotFound { .. } | Self::NoVersion { .. } => Kind::NotFound,
             Self::NoPv { .. } | Self::NotConfirmed { .. } | Self::Findings { .. } => {
                 Kind::FailedPrecondition
             }

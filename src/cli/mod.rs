@@ -17,6 +17,7 @@ mod roles;
 mod table;
 mod texts;
 mod units;
+mod vg;
 
 #[cfg(test)]
 mod tests;
@@ -28,9 +29,9 @@ use std::time::Duration;
 use lvm2::name::{LvName, Tag, VgName};
 
 pub use args::{
-    ChangeArgs, CheckArgs, Command, CreateArgs, EXIT_STATUSES, ExtendArgs, InspectArgs, LayoutArgs,
-    LvCommand, LvsArgs, NameArgs, OutputArgs, PolicyArg, PvsArgs, RemoveArgs, RenameArgs,
-    StripeSizeArg, UnitsArgs, VgsArgs, WipeArg,
+    ChangeArgs, CheckArgs, Command, CreateArgs, EXIT_STATUSES, ExtendArgs, HistoryArgs,
+    InspectArgs, LayoutArgs, LvCommand, LvsArgs, NameArgs, OutputArgs, PolicyArg, PvsArgs,
+    RemoveArgs, RenameArgs, StripeSizeArg, UnitsArgs, VgsArgs, WipeArg,
 };
 pub use disk_args::{
     PvCommand, PvCreateArgs, PvLayoutArgs, PvRemoveArgs, PvResizeArgs, VgCommand, VgCreateArgs,
@@ -100,6 +101,13 @@ fn dispatch(
             term.err,
             "lvcsi: warning: left behind in VG {vg}: {obstacle}; what was begun may still be \
              written when the device answers, and the lock is kept until then"
+        )?;
+    }
+    for (vg, reason) in engine.backup_stats().behind {
+        let reason = reason.unwrap_or_else(|| "it takes too long".to_owned());
+        writeln!(
+            term.err,
+            "lvcsi: warning: VG {vg}: no copy of the metadata was written: {reason}"
         )?;
     }
     done

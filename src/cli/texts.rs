@@ -5,9 +5,8 @@ use std::io::{self, Write};
 
 use lvm2::crc::crc;
 use lvm2::model::Vg;
-use lvm2::name::MAX_NAME;
-use lvm2::ondisk::SECTOR;
-use lvm2::ondisk::mda::{HEADER, MdaHeader, RawLocn};
+use lvm2::ondisk::leftover::{Leftover, leftovers};
+use lvm2::ondisk::mda::{MdaHeader, RawLocn};
 use lvm2::ondisk::ring;
 use serde::Serialize;
 
@@ -147,71 +146,24 @@ fn until_nul(bytes: &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
 
-/// Whether a metadata text begins here: a name, a brace and the VG's id.
-fn begins(bytes: &[u8]) -> bool {
-    // No line with a name is longer; the rest of the ring may be one long line.
-    let start = bytes.get(..MAX_NAME + 3).unwrap_or(bytes);
-    let line = start
-        .split(|byte| *byte == b'\n')
-        .next()
-        .unwrap_or_default();
-    let Some(name) = line.strip_suffix(b" {") else {
-        return false;
-    };
-    let in_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"._+-".contains(byte);
-    !name.is_empty()
-        && name.iter().all(in_name)
-        && bytes
-            .get(line.len() + 1..)
-            .is_some_and(|rest| rest.starts_with(b"id = \""))
-}
-
 /// Texts in the ring of an area that the header does not name.
 pub(super) fn older(area: &[u8], live: Option<&RawLocn>, with_text: bool) -> Vec<OlderText> {
-    let header = usize::try_from(HEADER).unwrap_or(SECTOR);
-    let Some(ring) = area.get(header..) else {
-        return Vec::new();
-    };
-    let starts: Vec<usize> = (0..ring.len())
-        .step_by(SECTOR)
-        .filter(|at| ring.get(*at..).is_some_and(begins))
-        .collect();
-    let live = live.and_then(|locn| usize::try_from(locn.offset.checked_sub(HEADER)?).ok());
-    let others = starts.iter().filter(|start| Some(**start) != live);
-    others
-        .map(|start| older_text(ring, *start, &starts, with_text))
+    leftovers(area, live)
+        .into_iter()
+        .map(|leftover| older_text(&leftover, with_text))
         .collect()
 }
 
-fn older_text(ring: &[u8], start: usize, starts: &[usize], with_text: bool) -> OlderText {
-    // The text may go on at the start of the ring.
-    let (head, tail) = ring.split_at_checked(start).unwrap_or((ring, &[]));
-    let mut bytes: Vec<u8> = tail
-        .iter()
-        .chain(head)
-        .copied()
-        .take_while(|byte| *byte != 0)
-        .collect();
-    // Where the next text begins, this one was overwritten.
-    let distance = |other: &usize| (other + ring.len() - start) % ring.len();
-    let next = starts
-        .iter()
-        .map(distance)
-        .filter(|distance| *distance > 0)
-        .min();
-    let overwritten = next.is_some_and(|next| next < bytes.len());
-    if let (true, Some(next)) = (overwritten, next) {
-        bytes.truncate(next);
-    }
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    let whole = if overwritten {
+fn older_text(leftover: &Leftover, with_text: bool) -> OlderText {
+    let text = String::from_utf8_lossy(&leftover.text).into_owned();
+    let whole = if leftover.overwritten {
         None
     } else {
-        Vg::parse(&bytes).ok()
+        Vg::parse(&leftover.text).ok()
     };
     OlderText {
-        offset: HEADER + start as u64,
-        size: bytes.len() as u64,
+        offset: leftover.offset,
+        size: leftover.text.len() as u64,
         complete: whole.is_some(),
         summary: whole
             .as_ref()

@@ -106,6 +106,10 @@ pub(super) fn activate_as(
         }
         resume_as(host, vg, lv, device.dev, &want, exposure)?;
         changed = true;
+    } else if exposure == Exposure::Visible && !links(host, vg, lv, device.dev, &want)?.is_empty() {
+        // Who zeroed it under cover died before it could be shown.
+        mend_links(host, vg, lv, device.dev, &want)?;
+        changed = true;
     }
     Ok((device.dev, changed))
 }
@@ -233,6 +237,39 @@ pub(super) fn rename_device(
             names(vg, lv),
             exposure(lv),
         )
+        .map_err(|error| host_error(vg, lv, error))
+}
+
+/// What is wrong with the nodes and links of the device of `lv`, where they
+/// are not udev's.
+pub(super) fn links(
+    host: &Host,
+    vg: &Vg,
+    lv: &Lv,
+    dev: DevNo,
+    want: &Device,
+) -> Result<Vec<String>, EngineError> {
+    let Some(names) = names(vg, lv) else {
+        return Ok(Vec::new());
+    };
+    host.dm
+        .links(dev, &want.name, names)
+        .map_err(|error| host_error(vg, lv, error))
+}
+
+/// Makes the nodes and links of the device of `lv`.
+pub(super) fn mend_links(
+    host: &Host,
+    vg: &Vg,
+    lv: &Lv,
+    dev: DevNo,
+    want: &Device,
+) -> Result<(), EngineError> {
+    let Some(names) = names(vg, lv) else {
+        return Ok(());
+    };
+    host.dm
+        .mend_links(dev, &want.name, names)
         .map_err(|error| host_error(vg, lv, error))
 }
 

@@ -11,6 +11,7 @@ use lvm2::name::{LvName, VgName};
 use super::activation;
 use super::activity::Activity;
 use super::area::PvDevice;
+use super::backup::Backups;
 use super::commit::{self, Committed};
 use super::disks::mark_members;
 use super::error::EngineError;
@@ -86,6 +87,7 @@ pub(super) struct Batch {
     pub(super) config: EngineConfig,
     pub(super) registry: Arc<Registry>,
     pub(super) activity: Arc<Activity>,
+    pub(super) backups: Arc<Backups>,
 }
 
 /// A job whose plan stands and whose steps before the commit are done.
@@ -137,6 +139,7 @@ impl Batch {
         };
         drop(guard);
         drop(held);
+        self.backups.wait(&self.vg);
         for (reply, answer) in answers {
             reply.send(answer);
         }
@@ -272,6 +275,7 @@ impl Batch {
                 mark_members(&mut fresh);
                 let fresh = Arc::new(fresh);
                 self.registry.store(Arc::clone(&fresh));
+                self.backups.offer(&fresh.vg);
                 Ok(fresh)
             }
             Ok((Committed::Partly(errors), seqno)) => {
@@ -282,7 +286,10 @@ impl Batch {
                     Some(error) if fresh.vg.seqno() < seqno => {
                         Err(commit::failed(&self.vg, seqno, error))
                     }
-                    _ => Ok(fresh),
+                    _ => {
+                        self.backups.offer(&fresh.vg);
+                        Ok(fresh)
+                    }
                 }
             }
             // Nothing was written: what is known still holds.
@@ -294,6 +301,13 @@ impl Batch {
                 Err(error)
             }
         }
+    }
+
+    /// Commits the metadata as it is, so that every area has it again. The
+    /// caller holds the VG lock.
+    pub(super) fn rewrite(&self, loaded: &Arc<Loaded>) -> Result<(), EngineError> {
+        writable(loaded, &self.host)?;
+        self.commit(&loaded.vg, loaded, &[], &[]).map(drop)
     }
 
     fn complete(

@@ -206,7 +206,8 @@ impl<'a> Execution<'a> {
     }
 
     fn expose(&mut self, loaded: &Loaded, vg: &Vg, lv: &Lv) -> Result<(), EngineError> {
-        self.activate(loaded, vg, lv)?;
+        // Not to be shown twice: once is for sure below.
+        self.activate_hidden(loaded, vg, lv)?;
         let Some(dev) = self.active.get(&lv.name).copied() else {
             return Ok(());
         };

@@ -8,7 +8,9 @@
 mod activation;
 mod activity;
 mod area;
+mod backup;
 mod batch;
+mod check;
 mod commit;
 mod copies;
 mod disks;
@@ -30,7 +32,6 @@ mod state;
 mod step;
 pub mod tags;
 mod ticket;
-mod verify;
 mod visit;
 pub mod wipe;
 mod worker;
@@ -40,20 +41,23 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use activity::Obstacle;
+pub use backup::history::{History, Version};
+pub use backup::{BackupConfig, BackupStats};
+pub use check::{Defect, Finding, Mended, Repair};
 pub use disks::{DiskError, DiskOutcome, DiskRequest, PvState, VgState};
 pub use error::{EngineError, host_kind};
 pub use hazard::Hazard;
 use lvm2::name::{LvName, VgName};
 pub use request::{CreateLv, EngineConfig, Request, Size, Wipe};
 pub use state::{
-    CheckReport, LvReport, LvState, MetadataUse, Plan, Problem, PvReport, Recovery, Report,
-    TableMismatch, VgOutline, VgReport,
+    LvReport, LvState, MetadataUse, Plan, Problem, PvReport, Recovery, Report, VgOutline, VgReport,
 };
 pub use ticket::Ticket;
 
 use crate::host::watch::watched;
-use crate::host::{Host, HostError, LockMode, Pending};
+use crate::host::{Host, HostError, Pending};
 use activity::{Activity, Watch};
+use backup::Backups;
 use loaded::Loaded;
 use registry::Registry;
 use visit::{Question, Visitor};
@@ -71,6 +75,8 @@ struct Inner {
     registry: Arc<Registry>,
     /// `None` once the engine is shutting down.
     workers: Mutex<Option<HashMap<VgName, Worker>>>,
+    /// Behind the workers: it is dropped when they have ended.
+    backups: Arc<Backups>,
 }
 
 /// "Blocks" below means: until the answer is there, or a device did not answer
@@ -91,12 +97,18 @@ impl Engine {
         };
         let registry = Arc::new(Registry::new(watch.clone(), config.clone()));
         let workers = Mutex::new(Some(HashMap::new()));
+        let backups = Arc::new(Backups::new(
+            watch.host.clone(),
+            config.backup.clone(),
+            Arc::clone(&registry),
+        ));
         Ok(Self {
             inner: Arc::new(Inner {
                 config,
                 watch,
                 registry,
                 workers,
+                backups,
             }),
         })
     }
@@ -301,6 +313,7 @@ impl Engine {
             inner.config.clone(),
             registry,
             inner.watch.clone(),
+            Arc::clone(&inner.backups),
         )
         .map_err(|source| EngineError::Host {
             object: object.to_owned(),
@@ -321,30 +334,38 @@ impl Engine {
         self.visit(vg, move |host, loaded| report::plan(host, loaded, &request))
     }
 
-    /// Compares metadata copies, metadata invariants and live tables, while
-    /// nobody changes the VG; whoever does not let go of its lock is a finding.
-    /// Blocks.
+    /// What is wrong with a VG: its metadata and their copies, the devices of
+    /// its LVs, what was left unfinished. Changes nothing. Blocks.
     ///
     /// # Errors
     /// If the VG cannot be read at all.
-    pub fn check(&self, vg: &VgName) -> Result<CheckReport, EngineError> {
-        let hangs = self.activity(vg).and_then(|activity| activity.obstacle());
-        let lock = || {
-            let deadline = self.inner.config.lock_deadline;
-            let locks = &self.host().locks;
-            locks.lock(&format!("V_{vg}"), LockMode::Shared, deadline)
-        };
-        let held = hangs.is_none().then(lock);
-        self.inner.registry.rescan()?;
-        let mut report = self.visit(vg, |host, loaded| verify::check(host, loaded))?;
-        if let Some(Err(error @ HostError::LockTimeout { .. })) = &held {
-            report.problems.push(Problem {
-                object: vg.to_string(),
-                detail: error.to_string(),
-            });
-        }
-        drop(held);
-        Ok(report)
+    pub fn check(&self, vg: &VgName) -> Result<Vec<Finding>, EngineError> {
+        check::check(self, vg)
+    }
+
+    /// What is wrong on the machine and belongs to no VG. Blocks.
+    ///
+    /// # Errors
+    /// If devices, mounts or locks cannot be listed.
+    pub fn check_machine(&self) -> Result<Vec<Finding>, EngineError> {
+        check::check_machine(self)
+    }
+
+    /// Mends what [`check`](Self::check) finds, as far as that is safe; with
+    /// `dry_run`, only says what would be done. Blocks.
+    ///
+    /// # Errors
+    /// If the VG cannot be read or its lock is not to be had.
+    pub fn repair(&self, vg: &VgName, dry_run: bool) -> Result<Repair, EngineError> {
+        check::repair(self, vg, dry_run)
+    }
+
+    /// The same for what [`check_machine`](Self::check_machine) finds. Blocks.
+    ///
+    /// # Errors
+    /// If devices, mounts or locks cannot be listed.
+    pub fn repair_machine(&self, dry_run: bool) -> Result<Repair, EngineError> {
+        check::repair_machine(self, dry_run)
     }
 
     /// Removes LVs that a stopped driver left incomplete, and resumes those that
@@ -354,16 +375,43 @@ impl Engine {
         recover::recover(self)
     }
 
-    /// Takes no new requests and returns when all that are queued have ended.
-    /// A VG whose device hangs is not waited for: its worker is left behind,
+    /// Every version of a VG's metadata that can still be read, from copies in
+    /// files and from the rings on its PVs. Blocks.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchVg`] if neither disks nor files know the VG.
+    pub fn history(&self, vg: &VgName) -> Result<History, EngineError> {
+        let config = self.inner.config.backup.clone();
+        let (name, files) = (vg.clone(), config.clone());
+        let found = self.visit(vg, move |host, loaded| {
+            backup::history::history(host, files.as_ref(), &name, Some(loaded))
+        });
+        match found {
+            Err(EngineError::NoSuchVg { .. }) => {
+                backup::history::history(self.host(), config.as_ref(), vg, None)
+            }
+            found => found,
+        }
+    }
+
+    /// What became of the copies of the metadata.
+    #[must_use]
+    pub fn backup_stats(&self) -> BackupStats {
+        self.inner.backups.stats()
+    }
+
+    /// Takes no new requests and returns when all that are queued have ended
+    /// and the copies of the last commits are written. A VG whose device hangs is not waited for: its worker is left behind,
     /// and ends when the device answers. Returns what such workers wait for.
     pub fn shutdown(&self) -> Vec<(VgName, Obstacle)> {
         // The lock is free while the workers are waited for.
         let workers = self.workers().take();
         let workers = workers.into_iter().flatten();
-        workers
+        let hanging = workers
             .filter_map(|(vg, mut worker)| Some((vg, worker.end()?)))
-            .collect()
+            .collect();
+        self.inner.backups.close();
+        hanging
     }
 
     fn visit<T: Send + 'static>(

@@ -1,8 +1,10 @@
 //! What a new start does about an end that was not clean.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use lvm2::name::{LvName, Tag, VgName};
+use lvm2::model::Lv;
+use lvm2::name::{LvName, Tag, VgName, dm_name, dm_uuid};
 
 use super::error::EngineError;
 use super::loaded::Loaded;
@@ -13,8 +15,9 @@ use super::{Engine, tags};
 use crate::host::{HostError, LockMode};
 
 /// Removes every LV whose making was interrupted: nobody was told that it
-/// exists, and its old content may still be readable. Refreshes metadata copies
-/// that a cut left behind the others.
+/// exists, and its old content may still be readable. Gives devices the names
+/// of LVs that were renamed: a repeated request finds no LV of the old name.
+/// Refreshes metadata copies that a cut left behind the others.
 pub(super) fn recover(engine: &Engine) -> Recovery {
     let mut recovery = Recovery::default();
     let (vgs, _) = match engine.registry().everything() {
@@ -30,6 +33,7 @@ pub(super) fn recover(engine: &Engine) -> Recovery {
         }
         remove_incomplete(engine, &loaded, &mut recovery);
         resume_suspended(engine, &loaded, &mut recovery);
+        rename_devices(engine, &loaded, &mut recovery);
         if !loaded.outdated.is_empty() {
             renew(engine, loaded.vg.name(), &mut recovery);
         }
@@ -91,29 +95,75 @@ fn remove_incomplete(engine: &Engine, loaded: &Loaded, recovery: &mut Recovery) 
         .filter(|lv| lv.has_tag(tags::INCOMPLETE))
     {
         let object = format!("{vg}/{}", lv.name);
-        let claim =
-            engine
-                .host()
-                .locks
-                .lock(&claim_name(&lv.id), LockMode::Exclusive, Duration::ZERO);
-        let claim = match claim {
-            Ok(claim) => claim,
-            // Its maker lives, in another process.
-            Err(HostError::LockTimeout { .. }) => continue,
-            Err(error) => {
-                recovery.problems.push(Problem {
-                    object,
-                    detail: error.to_string(),
-                });
-                continue;
-            }
-        };
-        match remove(engine, vg, &lv.name) {
-            Ok(()) => recovery.removed.push(object),
+        match remove_claimed(engine, vg, lv) {
+            Ok(true) => recovery.removed.push(object),
+            Ok(false) => {}
             Err(error) => recovery.problems.push(problem(&object, &error)),
         }
-        drop(claim);
     }
+}
+
+fn rename_devices(engine: &Engine, loaded: &Loaded, recovery: &mut Recovery) {
+    let vg = &loaded.vg;
+    let devices = match engine.host().dm.list() {
+        Ok(devices) => devices,
+        Err(error) => {
+            recovery.problems.push(Problem {
+                object: vg.name().to_string(),
+                detail: error.to_string(),
+            });
+            return;
+        }
+    };
+    for lv in vg.lvs() {
+        let ours = lv.is_native() && lv.has_tag(tags::OWNED) && !lv.has_tag(tags::INCOMPLETE);
+        let name = dm_name(vg.name().as_str(), lv.name.as_str(), None);
+        let uuid = dm_uuid(&vg.id(), &lv.id, None);
+        let renamed = devices.iter().any(|d| d.uuid == uuid && d.name != name);
+        if ours && renamed {
+            let request = Request::Activate {
+                name: lv.name.clone(),
+            };
+            if let Err(error) = engine.submit(vg.name(), request).wait() {
+                let object = format!("{}/{}", vg.name(), lv.name);
+                recovery.problems.push(problem(&object, &error));
+            }
+        }
+    }
+}
+
+/// Removes the incomplete LV of this name unless somebody works on it.
+/// Returns whether it is gone.
+pub(super) fn remove_abandoned(
+    engine: &Engine,
+    vg: &VgName,
+    lv: &LvName,
+) -> Result<bool, EngineError> {
+    let loaded = engine.registry().load(vg)?;
+    match loaded.vg.lv(lv.as_str()) {
+        Some(lv) if lv.has_tag(tags::INCOMPLETE) => remove_claimed(engine, vg, lv),
+        _ => Ok(true),
+    }
+}
+
+fn remove_claimed(engine: &Engine, vg: &VgName, lv: &Lv) -> Result<bool, EngineError> {
+    let claim = claim_name(&lv.id);
+    let _claim = match engine
+        .host()
+        .locks
+        .lock(&claim, LockMode::Exclusive, Duration::ZERO)
+    {
+        Ok(claim) => claim,
+        // Its maker lives, in another process.
+        Err(HostError::LockTimeout { .. }) => return Ok(false),
+        Err(source) => {
+            return Err(EngineError::Host {
+                object: format!("{vg}/{}", lv.name),
+                source: Arc::new(source),
+            });
+        }
+    };
+    remove(engine, vg, &lv.name).map(|()| true)
 }
 
 fn remove(engine: &Engine, vg: &VgName, lv: &LvName) -> Result<(), EngineError> {

@@ -6,6 +6,8 @@ use lvm2::edit::Layout;
 use lvm2::name::{LvName, Tag};
 use lvm2::units::{Bytes, Extents};
 
+use super::backup::BackupConfig;
+
 /// How large an LV shall be. Bytes round up to whole extents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
@@ -152,6 +154,8 @@ pub struct EngineConfig {
     pub batch: usize,
     /// What is written as the `description` of a commit.
     pub description: String,
+    /// Copies of the metadata as files; none are written without.
+    pub backup: Option<BackupConfig>,
 }
 
 impl Default for EngineConfig {
@@ -162,6 +166,7 @@ impl Default for EngineConfig {
             io_timeout: Duration::from_secs(10),
             batch: 256,
             description: "Write from lvcsi.".to_owned(),
+            backup: None,
         }
     }
 }

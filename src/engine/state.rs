@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lvm2::check::{Refusal, Violation};
+use lvm2::check::Refusal;
 use lvm2::id::{LvId, PvId};
 use lvm2::model::Vg;
 use lvm2::name::{LvName, VgName};
-use lvm2::tables::{DevNo, Target};
+use lvm2::tables::DevNo;
 use lvm2::units::{Bytes, Extents};
 
 use super::hazard::Hazard;
@@ -135,30 +135,6 @@ pub struct Problem {
     pub object: String,
     /// What is wrong.
     pub detail: String,
-}
-
-/// Result of comparing metadata and device-mapper.
-#[derive(Clone, Debug)]
-pub struct CheckReport {
-    /// The VG.
-    pub vg: VgName,
-    /// Broken metadata invariants.
-    pub violations: Vec<Violation>,
-    /// Differences between live tables and metadata.
-    pub tables: Vec<TableMismatch>,
-    /// Everything else (stale or differing metadata copies, …).
-    pub problems: Vec<Problem>,
-}
-
-/// A live table that differs from the metadata.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TableMismatch {
-    /// The LV.
-    pub lv: LvName,
-    /// What the metadata asks for.
-    pub expected: Vec<Target>,
-    /// What the kernel has.
-    pub found: Vec<Target>,
 }
 
 /// What would be done: `--dry-run`.

@@ -9,6 +9,7 @@ use lvm2::name::{LvName, VgName};
 use tokio::sync::oneshot;
 
 use super::activity::{Activity, Asked, Obstacle, Watch};
+use super::backup::Backups;
 use super::batch::{Batch, Task};
 use super::error::EngineError;
 use super::prepare::Zero;
@@ -73,6 +74,7 @@ impl Worker {
         config: EngineConfig,
         registry: Arc<Registry>,
         watch: Watch,
+        backups: Arc<Backups>,
     ) -> std::io::Result<Self> {
         let (queue, inbox) = mpsc::channel();
         let host = watch.host.clone();
@@ -91,6 +93,7 @@ impl Worker {
                 config,
                 registry,
                 activity: Arc::clone(&activity),
+                backups,
             },
             inbox,
             waiting: VecDeque::new(),

@@ -27,9 +27,12 @@ pub(super) struct Claim {
     pub(super) node: PathBuf,
 }
 
+/// How the names of claims begin.
+pub(super) const CLAIM_PREFIX: &str = "lvcsi_";
+
 /// The name of the lock that the maker of an incomplete LV holds.
 pub(super) fn claim_name(id: &LvId) -> String {
-    format!("lvcsi_{}", id.as_str())
+    format!("{CLAIM_PREFIX}{}", id.as_str())
 }
 
 /// The LVs of one VG that are being zeroed.

@@ -106,4 +106,10 @@ pub trait DeviceMapper: Send + Sync {
     fn list(&self) -> HostResult<Vec<DmEntry>>;
     /// A path by which the device can be opened now, without udev's help.
     fn node(&self, dev: DevNo) -> HostResult<std::path::PathBuf>;
+    /// What is wrong with the nodes and links of a visible LV's device, each a
+    /// sentence. Where udev makes them, which may be about to, only whether it
+    /// was told not to.
+    fn links(&self, dev: DevNo, name: &str, vg_lv: (&str, &str)) -> HostResult<Vec<String>>;
+    /// Makes the nodes and links that [`links`](Self::links) misses.
+    fn mend_links(&self, dev: DevNo, name: &str, vg_lv: (&str, &str)) -> HostResult<()>;
 }

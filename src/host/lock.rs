@@ -32,4 +32,8 @@ pub trait Locks: Send + Sync {
         mode: LockMode,
         deadline: Duration,
     ) -> HostResult<Box<dyn LockGuard>>;
+
+    /// Lock files whose names begin with `prefix`, that nobody holds and that
+    /// are too old to be about to be locked: their makers died.
+    fn leftovers(&self, prefix: &str) -> HostResult<Vec<String>>;
 }

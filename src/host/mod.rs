@@ -18,6 +18,7 @@ pub mod linux;
 pub mod lock;
 pub mod lvm2files;
 pub mod sim;
+pub mod store;
 pub mod watch;
 
 use std::sync::Arc;
@@ -30,9 +31,10 @@ pub use error::{HostError, HostResult};
 pub use fs::{Filesystems, FsKind, FsUsage, MountEntry, Probe};
 pub use lock::{LockGuard, LockMode, Locks};
 pub use lvm2files::Lvm2Files;
+pub use store::{CopyStore, StoredFile};
 pub use watch::{Calls, Pending};
 
-/// One machine: its disks, device-mapper, locks, file systems and clock.
+/// One machine: its disks, device-mapper, locks, file systems, clock and files.
 #[derive(Clone)]
 pub struct Host {
     /// Block devices that may carry PVs.
@@ -47,6 +49,8 @@ pub struct Host {
     pub fs: Arc<dyn Filesystems>,
     /// Time, waiting and randomness.
     pub clock: Arc<dyn Clock>,
+    /// Files of metadata copies.
+    pub copies: Arc<dyn CopyStore>,
     /// What lvm.conf and friends say about this machine.
     pub identity: Identity,
 }

@@ -11,7 +11,9 @@ mod no_dm;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lvcsi::engine::{CreateLv, Engine, EngineConfig, EngineError, LvState, Request, Size, Wipe};
+use lvcsi::engine::{
+    BackupConfig, CreateLv, Engine, EngineConfig, EngineError, LvState, Request, Size, Wipe,
+};
 use lvcsi::host::Host;
 use lvcsi::host::linux::{LinuxConfig, LinuxHost};
 use lvcsi_kit::{LoopVg, host};
@@ -28,7 +30,12 @@ pub(crate) struct Native {
 impl Native {
     /// An engine of its own for `vg`.
     pub(crate) fn open(vg: &LoopVg) -> Self {
-        Self::on(machine(vg), &vg.name)
+        Self::open_with(vg, EngineConfig::default())
+    }
+
+    /// The same with other settings.
+    pub(crate) fn open_with(vg: &LoopVg, config: EngineConfig) -> Self {
+        Self::on_with(machine(vg), &vg.name, config)
     }
 
     /// As [`open`](Self::open), with more in lvm.conf.
@@ -43,7 +50,11 @@ impl Native {
 
     /// The engine on a machine that the caller has made.
     pub(crate) fn on(machine: Host, vg: &str) -> Self {
-        let engine = Engine::start(machine, EngineConfig::default()).expect("the engine");
+        Self::on_with(machine, vg, EngineConfig::default())
+    }
+
+    fn on_with(machine: Host, vg: &str, config: EngineConfig) -> Self {
+        let engine = Engine::start(machine, config).expect("the engine");
         Self {
             engine,
             vg: VgName::new(vg).expect("name of a VG"),
@@ -147,6 +158,19 @@ pub(crate) fn lv(name: &str) -> LvName {
 
 pub(crate) fn tag(text: &str) -> Tag {
     Tag::new(text).expect("a tag")
+}
+
+/// Settings that keep copies of the metadata in `dir`.
+pub(crate) fn keeping(dir: impl Into<PathBuf>, wait: bool) -> EngineConfig {
+    let backup = BackupConfig {
+        dir: dir.into(),
+        wait,
+        ..BackupConfig::default()
+    };
+    EngineConfig {
+        backup: Some(backup),
+        ..EngineConfig::default()
+    }
 }
 
 /// A request for a plain active LV.

@@ -63,4 +63,10 @@ impl DeviceMapper for NoDm {
     fn node(&self, dev: DevNo) -> HostResult<PathBuf> {
         absent("node", dev)
     }
+    fn links(&self, _: DevNo, _: &str, _: (&str, &str)) -> HostResult<Vec<String>> {
+        Ok(Vec::new())
+    }
+    fn mend_links(&self, dev: DevNo, _: &str, _: (&str, &str)) -> HostResult<()> {
+        absent("links", dev)
+    }
 }

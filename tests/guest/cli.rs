@@ -1,15 +1,11 @@
 //! The tool on the node says what lvm2 says, and ends with the documented
 //! status.
 
-use lvcsi_kit::{LoopVg, Ran, host, run};
+use lvcsi_kit::LoopVg;
 use serde_json::Value;
 
 use crate::common::Native;
-use crate::support::{Tidy, all_well};
-
-fn lvcsi(args: &[&str]) -> Ran {
-    run(host::binary("lvcsi").to_str().unwrap(), args)
-}
+use crate::support::{Tidy, all_well, lvcsi};
 
 #[test]
 fn reports_equal_lvm2_s() {

@@ -17,7 +17,7 @@ fn seen(vg: &LoopVg, name: &str) -> Option<(u64, bool)> {
 }
 
 #[test]
-fn lvm2_handles_what_we_make() {
+fn pitfall_33_lvm2_knows_and_handles_what_we_make() {
     let _tidy = Tidy::new();
     let vg = LoopVg::with(&VgSpec::disks(2, 256));
     let native = Native::open(&vg);
@@ -162,7 +162,7 @@ fn repeating_changes_nothing() {
 }
 
 #[test]
-fn an_open_lv_is_not_removed() {
+fn pitfall_53_an_open_lv_is_not_removed() {
     let _tidy = Tidy::new();
     let vg = LoopVg::new(256);
     let native = Native::open(&vg);
@@ -205,7 +205,7 @@ fn an_open_lv_is_not_removed() {
 
 /// LVs that we do not understand are listed, counted, and never changed.
 #[test]
-fn a_snapshot_of_lvm2_and_its_origin_are_left_alone() {
+fn pitfall_54_a_snapshot_of_lvm2_and_its_origin_are_left_alone() {
     let _tidy = Tidy::new();
     let vg = LoopVg::new(256);
     let native = Native::open(&vg);

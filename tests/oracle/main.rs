@@ -16,6 +16,7 @@
     reason = "a test"
 )]
 
+mod backups;
 #[path = "../common/mod.rs"]
 mod common;
 mod compare;

@@ -128,7 +128,8 @@ const MONTHS: [&str; 12] = [
 ];
 
 /// A time as C's `ctime` writes it, in UTC: `Sun Nov 29 23:52:42 2026`.
-fn date(time: u64) -> String {
+#[must_use]
+pub fn date(time: u64) -> String {
     let (mut days, seconds) = (time / 86_400, time % 86_400);
     let weekday = DAYS
         .iter()

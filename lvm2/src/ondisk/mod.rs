@@ -11,6 +11,7 @@
 mod bytes;
 pub mod geometry;
 pub mod label;
+pub mod leftover;
 pub mod mda;
 pub mod ring;
 

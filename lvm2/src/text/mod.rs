@@ -17,6 +17,7 @@
 
 mod edit;
 mod error;
+mod indent;
 mod parse;
 mod tree;
 mod trivia;

@@ -4,6 +4,7 @@ mod attr;
 mod changes;
 mod disks;
 mod hang;
+mod history;
 mod inspect;
 mod refusals;
 mod reports;
@@ -11,7 +12,7 @@ mod reports;
 use clap::{CommandFactory, Parser};
 
 use super::{Command, Terminal, run_with};
-use crate::engine::EngineConfig;
+use crate::engine::{BackupConfig, EngineConfig};
 use crate::host::Host;
 use crate::host::sim::SimHost;
 use lvm2::units::{ExtentSize, Sectors};
@@ -44,9 +45,17 @@ struct Done {
     err: String,
 }
 
+/// As the program has it by default.
+fn config() -> EngineConfig {
+    EngineConfig {
+        backup: Some(BackupConfig::default()),
+        ..EngineConfig::default()
+    }
+}
+
 /// Runs a command line; `answer` is what a person types, if one is there.
 fn run_answering(host: Host, line: &str, answer: Option<&str>) -> Done {
-    run_with_config(host, EngineConfig::default(), line, answer)
+    run_with_config(host, config(), line, answer)
 }
 
 fn run_with_config(host: Host, config: EngineConfig, line: &str, answer: Option<&str>) -> Done {
@@ -115,6 +124,7 @@ fn every_command_has_help_with_the_exit_statuses() {
         "vg extend",
         "vg reduce",
         "vg remove",
+        "vg history",
     ] {
         let done = run(SimHost::new().host(), &format!("{line} --help"));
         assert_eq!(done.status, 0, "{line}");

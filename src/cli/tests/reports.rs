@@ -149,7 +149,7 @@ fn check_compares_the_kernel_with_the_metadata() {
     );
     let json = run(sim.host(), "check -o json").out;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json["findings"][0]["rule"], "table");
+    assert_eq!(json["findings"][0]["code"], "table-differs");
     assert_eq!(json["findings"][0]["object"], "vg/data");
     fails(sim.host(), "check none", 3);
     fails(sim.host(), "check -- -x", 2);
@@ -165,7 +165,7 @@ fn a_vg_of_others_is_shown_and_its_state_explained() {
     let done = run(sim.host(), "check -o yaml");
     assert_eq!(done.status, 5);
     assert!(
-        done.out.contains("rule: refusal\n") && done.out.contains("vgimport"),
+        done.out.contains("code: refused\n") && done.out.contains("vgimport"),
         "{}",
         done.out
     );

@@ -239,7 +239,10 @@ impl<'a> Session<'a> {
             return Ok(Arc::new(sealed));
         }
         match commit::commit(&self.engine.registry, loaded, vg, &stamp, &[])? {
-            (Committed::Everywhere(fresh), _) => Ok(fresh.vg),
+            (Committed::Everywhere(fresh), _) => {
+                self.engine.backups.offer(&fresh.vg);
+                Ok(fresh.vg)
+            }
             // The text that was written is in some areas; its number is all
             // that is not known here.
             (Committed::Partly(_), _) => {

@@ -62,16 +62,14 @@ fn interrupted(story: &Story, stop: u64, disaster: impl Fn(&SimHost)) {
     }
     let lvs = sound_lvs(&sim);
     assert_eq!(lvs, story.outcomes[1], "{} at {stop}, again", story.name);
-    assert_eq!(
-        second.check(&vg()).unwrap().tables,
-        [],
-        "{} at {stop}",
-        story.name
-    );
+    let found = second.check(&vg()).unwrap();
+    let tables = found
+        .iter()
+        .filter(|finding| finding.defect.code().starts_with("table"));
+    assert_eq!(tables.count(), 0, "{} at {stop}: {found:?}", story.name);
     // A copy that the death left behind is refreshed by the next commit.
     run(&second, Request::Create(create("next", 4))).unwrap();
-    let problems = second.check(&vg()).unwrap().problems;
-    assert_eq!(problems, [], "{} at {stop}", story.name);
+    assert_eq!(second.check(&vg()).unwrap(), [], "{} at {stop}", story.name);
 }
 
 #[test]

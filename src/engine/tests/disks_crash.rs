@@ -282,7 +282,7 @@ fn interrupted(story: &Story, stop: u64, fault: Fault, disaster: impl Fn(&SimHos
     if members(story.to).contains(&true) {
         // The next commit mends what a death left behind.
         run(&second, Request::Create(create("next", 4))).unwrap();
-        let problems = second.check(&vg()).unwrap().problems;
+        let problems = second.check(&vg()).unwrap();
         assert_eq!(problems, [], "{place}");
         for (disk, kind) in ALL.into_iter().zip(story.to) {
             if kind == Member {

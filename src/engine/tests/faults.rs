@@ -33,10 +33,10 @@ fn a_commit_that_reaches_one_disk_stands_and_the_next_one_heals_the_other() {
     sim.on(CallKind::Write, 3, Fault::Eio);
     run(&engine, Request::Create(create("x", 4))).unwrap();
     assert_eq!(sound_lvs(&sim), ["x"]);
-    let problems = engine.check(&vg()).unwrap().problems;
+    let problems = engine.check(&vg()).unwrap();
     assert_eq!(problems.len(), 1, "{problems:?}");
     run(&engine, Request::Create(create("y", 4))).unwrap();
-    assert_eq!(engine.check(&vg()).unwrap().problems, []);
+    assert_eq!(engine.check(&vg()).unwrap(), []);
     assert_eq!(sound_lvs(&sim), ["x", "y"]);
 }
 
@@ -49,10 +49,10 @@ fn a_start_brings_older_copies_up_to_date() {
     first.shutdown();
 
     let second = engine(sim.host());
-    assert_eq!(second.check(&vg()).unwrap().problems.len(), 1);
+    assert_eq!(second.check(&vg()).unwrap().len(), 1);
     let recovery = second.recover();
     assert_eq!(recovery.renewed, [vg().to_string()]);
-    assert_eq!(second.check(&vg()).unwrap().problems, []);
+    assert_eq!(second.check(&vg()).unwrap(), []);
     assert_eq!(sound_lvs(&sim), ["x"]);
     assert_eq!(
         second.recover(),
@@ -71,7 +71,7 @@ fn what_changes_nothing_does_not_fail_because_an_older_copy_stays() {
         sim.always(Some(CallKind::Write), disk, Fault::Eio);
     }
     run(&engine, Request::Activate { name: lv("x") }).unwrap();
-    assert_eq!(engine.check(&vg()).unwrap().problems.len(), 1);
+    assert_eq!(engine.check(&vg()).unwrap().len(), 1);
 }
 
 #[test]

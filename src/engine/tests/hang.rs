@@ -28,16 +28,20 @@ struct Story {
 fn nothing(_: &Engine) {}
 
 fn one(engine: &Engine) {
-    run(engine, Request::Create(create("one", 8))).unwrap();
+    done(engine, &Request::Create(create("one", 8)));
 }
 
 fn raw(engine: &Engine) {
-    run(engine, Request::Create(create_block("one", 8))).unwrap();
+    done(engine, &Request::Create(create_block("one", 8)));
 }
 
 fn inactive(engine: &Engine) {
     one(engine);
-    run(engine, Request::Deactivate { name: lv("one") }).unwrap();
+    done(engine, &Request::Deactivate { name: lv("one") });
+}
+
+fn done(engine: &Engine, request: &Request) {
+    until_done("setting up", || run(engine, request.clone()));
 }
 
 const STORIES: [Story; 10] = [
@@ -132,7 +136,9 @@ fn two_vgs() -> (SimHost, Engine) {
         ..EngineConfig::default()
     };
     let engine = Engine::start(sim.host(), config).unwrap();
-    engine.report().unwrap();
+    for vg in [vg(), other()] {
+        until_done("a first look", || engine.outline(&vg));
+    }
     (sim, engine)
 }
 
@@ -173,7 +179,10 @@ fn ask_all(engine: &Engine, story: &Story) -> Vec<Result<LvState, EngineError>> 
 
 /// Number of calls of a story in which nothing hangs.
 fn length(story: &Story) -> u64 {
-    let (sim, engine) = two_vgs();
+    let (sim, _) = two_vgs();
+    // On a busy machine a call may seem to hang that does not.
+    let engine = engine(sim.host());
+    engine.report().unwrap();
     (story.before)(&engine);
     sim.clear_calls();
     for answer in ask_all(&engine, story) {
@@ -315,9 +324,7 @@ fn at_every_call(stories: &[Story]) {
         }
         assert!(hung > before, "{}: nothing hung", story.name);
     }
-    proof(&format!(
-        "hung calls: {points}, noticed: {hung}"
-    ));
+    proof(&format!("hung calls: {points}, noticed: {hung}"));
 }
 
 #[test]

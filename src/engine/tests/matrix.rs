@@ -142,9 +142,7 @@ impl Trial<'_> {
         );
         run(&self.engine, Request::Create(create("next", 4))).unwrap();
         let report = self.engine.check(&vg()).unwrap();
-        assert_eq!(report.violations, [], "{what}");
-        assert_eq!(report.tables, [], "{what}");
-        assert_eq!(report.problems, [], "{what}");
+        assert_eq!(report, [], "{what}");
         for entry in self.engine.host().dm.list().unwrap() {
             let name = lvm2::name::split_dm_name(&entry.name).map(|(_, lv, _)| lv);
             let name = name.unwrap_or_default();

@@ -1,5 +1,6 @@
 //! The engine on the simulated host.
 
+mod backup;
 mod basics;
 mod crash;
 mod disks;
@@ -12,6 +13,7 @@ mod hang;
 mod matrix;
 mod pitfalls;
 mod refusals;
+mod repair;
 mod silence;
 mod stale;
 mod stories;

@@ -111,6 +111,19 @@ fn event(udev: bool, exposure: Exposure) -> u32 {
     flags.event(None)
 }
 
+/// Whether udev's database has the device as one that no rules are for: the
+/// last event said so.
+fn hidden_from_udev(dev: DevNo) -> bool {
+    let name = format!("dm-{}", dev.minor);
+    libudev::Device::from_subsystem_sysname("block".to_owned(), name)
+        .ok()
+        .and_then(|device| {
+            let flag = device.property_value("DM_UDEV_DISABLE_OTHER_RULES_FLAG")?;
+            Some(flag == "1")
+        })
+        .unwrap_or(false)
+}
+
 impl DeviceMapper for LinuxDeviceMapper {
     /// # Errors
     /// [`HostError::Dm`] with `EBUSY` if the name or the uuid is taken.
@@ -293,6 +306,27 @@ impl DeviceMapper for LinuxDeviceMapper {
                 uuid: entry.uuid.unwrap_or_default(),
             })
             .collect())
+    }
+
+    fn links(&self, dev: DevNo, name: &str, vg_lv: (&str, &str)) -> HostResult<Vec<String>> {
+        if !self.udev {
+            return Ok(self.nodes.wrong(name, dev, vg_lv));
+        }
+        if hidden_from_udev(dev) {
+            let (vg, lv) = vg_lv;
+            let link = format!("/dev/{vg}/{lv} is missing, for udev was told to hide the device");
+            return Ok(vec![link]);
+        }
+        Ok(Vec::new())
+    }
+
+    fn mend_links(&self, dev: DevNo, name: &str, vg_lv: (&str, &str)) -> HostResult<()> {
+        if !self.udev {
+            return self.nodes.make(name, dev, Some(vg_lv));
+        }
+        // Only a resume that ends a suspension makes an event.
+        self.suspend(dev, SuspendMode::default())?;
+        self.resume(dev, name, Some(vg_lv), Exposure::Visible)
     }
 
     fn node(&self, dev: DevNo) -> HostResult<PathBuf> {

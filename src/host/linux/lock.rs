@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 use super::lock_holders::holders;
 use crate::host::{HostError, HostResult, LockGuard, LockMode, Locks};
 
+/// From when on a lock file that nobody holds is one that nobody will.
+const SETTLED: Duration = Duration::from_secs(60);
+
 /// The lock directory and the waiters that gave up.
 #[derive(Debug)]
 pub(super) struct LinuxLocks {
@@ -101,6 +104,37 @@ impl Locks for LinuxLocks {
             Some(held) => Ok(Box::new(held)),
             None => Err(timeout(&path)),
         }
+    }
+
+    fn leftovers(&self, prefix: &str) -> HostResult<Vec<String>> {
+        let failed = |source| HostError::Path {
+            op: "list",
+            path: self.dir.clone(),
+            source,
+        };
+        let entries = match std::fs::read_dir(&self.dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed)?,
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            // The file of a lock that is being taken is a moment old.
+            let old = entry
+                .metadata()
+                .and_then(|metadata| metadata.modified())
+                .ok()
+                .and_then(|modified| modified.elapsed().ok())
+                .is_some_and(|age| age > SETTLED);
+            if name.starts_with(prefix) && old && holders(&entry.path()).is_empty() {
+                found.push(name);
+            }
+        }
+        found.sort();
+        Ok(found)
     }
 }
 

@@ -142,6 +142,13 @@ impl LvmConf {
             .into()
     }
 
+    /// Where lvm2 keeps the newest metadata of each VG, unless it does not.
+    pub(super) fn backup_dir(&self) -> Option<PathBuf> {
+        let dir = self.word("backup", "backup_dir").map(PathBuf::from);
+        self.flag("backup", "backup", true)
+            .then(|| dir.unwrap_or_else(|| self.dir.join("backup")))
+    }
+
     /// Who this machine is. `etc` holds machine-id.
     pub(super) fn identity(
         &self,
@@ -260,6 +267,7 @@ mod tests {
         assert!(conf.scan_lvs());
         assert_eq!(conf.devices_file(), None);
         assert_eq!(conf.locking_dir(), Path::new("/run/x"));
+        assert_eq!(conf.backup_dir(), Some(dir.path().join("backup")));
         assert_eq!(conf.md_checks(), MdChecks::Full);
         assert!(
             !conf
@@ -298,6 +306,14 @@ mod tests {
             error.contains("lvm.conf") && error.contains("appmachineid"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn backups_of_lvm2() {
+        let dir = |text: &str| conf(&[("lvm.conf", text)]).1.unwrap().backup_dir();
+        assert_eq!(dir("backup {\n backup = 0\n}\n"), None);
+        let elsewhere = dir("backup {\n backup_dir = \"/b\"\n}\n");
+        assert_eq!(elsewhere.as_deref(), Some(Path::new("/b")));
     }
 
     #[test]

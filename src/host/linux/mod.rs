@@ -21,6 +21,7 @@ mod nodes;
 mod probe;
 mod prober;
 mod skip;
+mod store;
 mod sysfs;
 
 use std::path::{Path, PathBuf};
@@ -35,6 +36,7 @@ use self::lock::LinuxLocks;
 use self::lvm2files::LinuxLvm2Files;
 use self::lvmconf::LvmConf;
 use self::nodes::Nodes;
+use self::store::LinuxStore;
 use self::sysfs::Sysfs;
 use super::{Host, HostResult};
 
@@ -131,6 +133,7 @@ impl LinuxHost {
             lvm2: Arc::new(lvm2),
             fs: Arc::new(LinuxFilesystems),
             clock: Arc::new(LinuxClock::new()),
+            copies: Arc::new(LinuxStore::new(conf.backup_dir(), hostname())),
             identity: conf.identity(hostname(), kernel(), etc)?,
         })
     }

@@ -60,6 +60,23 @@ impl Nodes {
         made.map_err(|error| path_error("create", &link, error))
     }
 
+    /// What is missing or wrong of what [`make`](Self::make) makes.
+    pub(super) fn wrong(&self, name: &str, dev: DevNo, vg_lv: (&str, &str)) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let link = self.dev.join(vg_lv.0).join(vg_lv.1);
+        for path in [self.mapper(name), link] {
+            match device_at(&path) {
+                Some(found) if found == dev => {}
+                Some(found) => wrong.push(format!(
+                    "{} leads to the device {found} instead of {dev}",
+                    path.display()
+                )),
+                None => wrong.push(format!("{} is missing", path.display())),
+            }
+        }
+        wrong
+    }
+
     /// Removes what [`make`](Self::make) made; absent is fine.
     pub(super) fn remove(&self, name: &str, vg_lv: Option<(&str, &str)>) -> HostResult<()> {
         if let Some((vg, lv)) = vg_lv {
@@ -160,6 +177,10 @@ mod tests {
         let metadata = fs::metadata(&node).unwrap();
         assert_eq!((metadata.mode() & 0o7777, metadata.gid()), (0o660, DISK));
 
+        assert_eq!(nodes.wrong("vg-lv", a, ("vg", "lv")), [""; 0]);
+        assert_eq!(nodes.wrong("vg-lv", b, ("vg", "lv")).len(), 2);
+        let none = nodes.wrong("vg-x", a, ("vg", "x"));
+        assert!(none[1].ends_with("vg/x is missing"), "{none:?}");
         nodes.make("vg-lv", b, lv).unwrap();
         assert_eq!(
             device_at(&node),

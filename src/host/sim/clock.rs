@@ -6,7 +6,7 @@ use super::machine::Process;
 use crate::host::Clock;
 
 /// 2026-01-01 00:00:00 UTC.
-const EPOCH: u64 = 1_767_225_600;
+pub(super) const EPOCH: u64 = 1_767_225_600;
 
 impl Clock for Process {
     fn unix_seconds(&self) -> u64 {

@@ -279,6 +279,29 @@ impl DeviceMapper for Process {
         Ok(state.mapped.iter().map(entry).collect())
     }
 
+    fn links(&self, dev: DevNo, name: &str, vg_lv: (&str, &str)) -> HostResult<Vec<String>> {
+        let entered = self.enter(CallKind::DmNode, dev.to_string(), 0, 0);
+        let state = entered.map_err(|e| failed("links", dev, e))?.state;
+        let links = &state.mapped_ref("links", dev)?.links;
+        let wanted = [
+            format!("/dev/mapper/{name}"),
+            format!("/dev/{}/{}", vg_lv.0, vg_lv.1),
+        ];
+        Ok(wanted
+            .into_iter()
+            .filter(|link| !links.contains(link))
+            .map(|link| format!("{link} is missing"))
+            .collect())
+    }
+
+    fn mend_links(&self, dev: DevNo, _name: &str, vg_lv: (&str, &str)) -> HostResult<()> {
+        let entered = self.enter(CallKind::DmNode, dev.to_string(), 0, 0);
+        let mut state = entered.map_err(|e| failed("links", dev, e))?.state;
+        let mapped = state.mapped_mut("links", dev)?;
+        mapped.link(Some(vg_lv), Exposure::Visible);
+        Ok(())
+    }
+
     fn node(&self, dev: DevNo) -> HostResult<PathBuf> {
         let entered = self.enter(CallKind::DmNode, dev.to_string(), 0, 0);
         let state = entered.map_err(|e| failed("node", dev, e))?.state;

@@ -77,6 +77,18 @@ pub enum CallKind {
     DevicesFile,
     /// lvm2's notes about PVs that are online.
     Online,
+    /// Copy of metadata: new file under a temporary name.
+    CopyStage,
+    /// Copy of metadata: rename to its name.
+    CopyPublish,
+    /// Copy of metadata: directory made durable.
+    CopySync,
+    /// Copy of metadata: list of a directory.
+    CopyList,
+    /// Copy of metadata: read.
+    CopyRead,
+    /// Copy of metadata: removed.
+    CopyRemove,
 }
 
 impl CallKind {
@@ -100,6 +112,8 @@ impl CallKind {
                 | Self::KindOf
                 | Self::Examine
                 | Self::Signatures
+                | Self::CopyList
+                | Self::CopyRead
         )
     }
 }

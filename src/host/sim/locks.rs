@@ -32,7 +32,12 @@ impl Drop for Guard {
     fn drop(&mut self) {
         let mut state = self.process.machine.state();
         if let Some(holders) = state.locks.get_mut(&self.resource) {
+            let held = holders.len();
             holders.retain(|holder| holder.id != self.id);
+            // Whoever lets go of a lock removes its file; the dead leave it.
+            if holders.len() < held && holders.is_empty() {
+                state.locks.remove(&self.resource);
+            }
         }
         self.process.machine.changed.notify_all();
     }
@@ -103,5 +108,14 @@ impl Locks for Process {
             resource: resource.to_owned(),
             id,
         }))
+    }
+
+    fn leftovers(&self, prefix: &str) -> HostResult<Vec<String>> {
+        let state = self.machine.state();
+        let dead = state.locks.iter().filter(|(_, holders)| holders.is_empty());
+        Ok(dead
+            .map(|(name, _)| name.clone())
+            .filter(|name| name.starts_with(prefix))
+            .collect())
     }
 }

@@ -35,6 +35,10 @@ pub(super) struct State {
     pub(super) mounts: Vec<Mounted>,
     /// Directories (`true`) and files.
     pub(super) paths: BTreeMap<PathBuf, bool>,
+    /// Copies of metadata: content and time.
+    pub(super) files: BTreeMap<PathBuf, (Vec<u8>, u64)>,
+    /// Whether lvm2's directory of backups is there.
+    pub(super) lvm2_dir: bool,
     pub(super) faults: Faults,
     /// What the disks were told, while somebody wants to know.
     pub(super) journal: Option<Vec<DiskEvent>>,
@@ -63,6 +67,8 @@ impl State {
             locks: BTreeMap::new(),
             mounts: Vec::new(),
             paths,
+            files: BTreeMap::new(),
+            lvm2_dir: false,
             faults: Faults::default(),
             journal: None,
             notes: Notes::default(),
@@ -103,7 +109,9 @@ impl State {
         self.all_dead = self.id();
         self.dead.clear();
         self.open.clear();
-        self.locks.clear();
+        for holders in self.locks.values_mut() {
+            holders.clear();
+        }
     }
 
     /// The next word of the seeded sequence (splitmix64).

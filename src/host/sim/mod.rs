@@ -20,6 +20,7 @@ mod machine;
 mod pages;
 mod power;
 mod setup;
+mod store;
 mod superblock;
 mod table;
 
@@ -94,7 +95,8 @@ impl SimHost {
             locks: Arc::<Process>::clone(&process),
             lvm2: Arc::<Process>::clone(&process),
             fs: Arc::<Process>::clone(&process),
-            clock: process,
+            clock: Arc::<Process>::clone(&process),
+            copies: process,
             identity,
         }
     }
@@ -211,6 +213,18 @@ impl SimHost {
             .iter()
             .filter(|(_, holders)| !holders.is_empty());
         held.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Removes every link to a device-mapper device.
+    pub fn unlink(&self, dev: DevNo) {
+        if let Some(mapped) = self.machine.state().mapped.get_mut(&dev) {
+            mapped.links.clear();
+        }
+    }
+
+    /// Makes lvm2's directory of backups, `/etc/lvm/backup`, be there.
+    pub fn add_lvm2_dir(&self) {
+        self.machine.state().lvm2_dir = true;
     }
 
     /// Number of openers of a device: processes, file systems and tables.

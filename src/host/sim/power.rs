@@ -47,6 +47,7 @@ impl SimHost {
         let mut state = self.machine.state();
         state.mounts.clear();
         state.mapped.clear();
+        state.locks.clear();
         state.generation += 1;
         // The number of the first write that is not kept whole.
         let mut numbers: Vec<u64> = state

@@ -99,6 +99,14 @@ impl DeviceMapper for Mapper {
             })
     }
 
+    fn links(&self, dev: DevNo, name: &str, vg_lv: (&str, &str)) -> HostResult<Vec<String>> {
+        self.by_number("links", dev, || self.inner.links(dev, name, vg_lv))
+    }
+
+    fn mend_links(&self, dev: DevNo, name: &str, vg_lv: (&str, &str)) -> HostResult<()> {
+        self.by_number("links", dev, || self.inner.mend_links(dev, name, vg_lv))
+    }
+
     fn node(&self, dev: DevNo) -> HostResult<PathBuf> {
         self.by_number("node", dev, || self.inner.node(dev))
     }
