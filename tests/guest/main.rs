@@ -26,6 +26,8 @@ mod cli;
 mod crash;
 mod data;
 mod format;
+mod groups;
+mod groups_beside;
 mod interop;
 mod logwrites;
 mod nodes;
