@@ -5,6 +5,7 @@ use std::sync::Arc;
 use lvm2::model::{Lv, Vg};
 use lvm2::name::dm_uuid;
 use lvm2::tables::{self, DevNo, Device, TableError};
+use lvm2::units::Bytes;
 
 use super::error::EngineError;
 use super::loaded::Loaded;
@@ -176,8 +177,50 @@ fn resume_as(
             // Whoever resumes the device next must not get a table that no
             // longer belongs to the metadata by then.
             unload(host, dev);
+            go_on(host, vg, lv, names, exposure);
             host_error(vg, lv, error)
         })
+}
+
+/// The kernel suspends a device before it looks whether the new table can be,
+/// and leaves it so: I/O goes on with the table that is still live.
+fn go_on(host: &Host, vg: &Vg, lv: &Lv, names: Option<(&str, &str)>, exposure: Exposure) {
+    let Ok(Some(device)) = present(host, vg, lv) else {
+        return;
+    };
+    if !device.suspended || !device.active_table {
+        return;
+    }
+    if let Err(error) = host.dm.resume(device.dev, &device.name, names, exposure) {
+        tracing::error!(device = %device.name, %error, "a device stays suspended");
+    }
+}
+
+/// Whether the devices of the PVs reach as far as `lv` does. The kernel finds
+/// out only when a table goes live, and that is after the commit.
+pub(super) fn fits(loaded: &Loaded, vg: &Vg, lv: &Lv) -> Result<(), EngineError> {
+    let areas = tables::pv_areas(vg, lv).map_err(|error| EngineError::Metadata {
+        vg: vg.name().clone(),
+        detail: error.to_string(),
+    })?;
+    for area in areas {
+        let Some(device) = loaded.device(&area.pv) else {
+            continue;
+        };
+        let (info, end) = (
+            device.info(),
+            area.device_offset.0.saturating_add(area.len.0),
+        );
+        if end > info.size {
+            return Err(EngineError::PvTooSmall {
+                object: format!("{}/{}", vg.name(), lv.name),
+                path: info.path.clone(),
+                size: Bytes(info.size),
+                end: Bytes(end),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Suspends and resumes a device that nobody uses yet: only a resume that ends

@@ -102,6 +102,21 @@ pub enum EngineError {
         /// The LV and the PV.
         source: Arc<TableError>,
     },
+    /// A device is smaller than the metadata says.
+    #[error(
+        "{object} would reach to byte {end} of {}, which ends at {size}: the device has become smaller than its PV; give it its size back, or move what is there with: pvmove",
+        .path.display()
+    )]
+    PvTooSmall {
+        /// `vg/lv`.
+        object: String,
+        /// The PV's device.
+        path: PathBuf,
+        /// Its size.
+        size: Bytes,
+        /// Where the LV ends on it.
+        end: Bytes,
+    },
     /// The LV is being zeroed, or was when its maker was stopped.
     #[error("LV {vg}/{lv} is not ready: its extents are still being zeroed; ask again later")]
     Incomplete {
@@ -229,6 +244,7 @@ impl EngineError {
             | Self::NotOurs { .. }
             | Self::Hazard { .. }
             | Self::Partial { .. }
+            | Self::PvTooSmall { .. }
             | Self::InUse { .. } => Kind::FailedPrecondition,
             Self::Edit { source, .. } => edit_kind(source),
             Self::BadSize { .. } => Kind::InvalidArgument,

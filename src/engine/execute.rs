@@ -173,6 +173,7 @@ impl<'a> Execution<'a> {
             return Ok(());
         };
         let want = activation::wanted(loaded, vg, lv)?;
+        activation::fits(loaded, vg, lv)?;
         activation::load(self.host, vg, lv, device.dev, &want)?;
         self.loaded.insert(lv.name.clone(), (device, want));
         Ok(())
