@@ -19,6 +19,16 @@ use crate::paths;
 const DEVICE_TESTS: &[&str] = &["dm", "fs", "guest"];
 /// The test of them that is a level of its own.
 const STORM: &str = "storm::";
+/// Tests of devices that fail or hang, of stacks of them, and of lvm2 beside us:
+/// they take minutes and targets that not every kernel has, and run where udev
+/// does, which is what users have.
+const DEEP: &[&str] = &[
+    "failures::",
+    "groups_beside::",
+    "logwrites::",
+    "stacks::",
+    "wedge::",
+];
 /// The driver's own unit tests that need one.
 const DEVICE_UNIT_TESTS: &str = "host::linux::dm";
 
@@ -44,10 +54,13 @@ pub(crate) struct DeviceTest {
 
 impl DeviceTest {
     /// One test at a time, because they share the kernel's devices; the storm is
-    /// a level of its own.
-    pub(crate) fn args(&self) -> impl Iterator<Item = &'static str> {
-        ["--include-ignored", "--test-threads=1", "--skip", STORM]
+    /// a level of its own. `deep` takes the long ones too.
+    pub(crate) fn args(&self, deep: bool) -> impl Iterator<Item = &'static str> {
+        let left_out = if deep { &[] } else { DEEP };
+        let skips = left_out.iter().chain(&[STORM]);
+        ["--include-ignored", "--test-threads=1"]
             .into_iter()
+            .chain(skips.flat_map(|name| ["--skip", name]))
             .chain(self.filter)
     }
 }
@@ -96,11 +109,11 @@ impl Programs {
     }
 
     /// A command that runs every test program and fails if one of them failed.
-    pub(crate) fn device_tests(&self) -> Vec<OsString> {
+    pub(crate) fn device_tests(&self, deep: bool) -> Vec<OsString> {
         let mut script = "status=0\n".to_owned();
         let mut argv: Vec<OsString> = vec!["sh".into(), "-c".into()];
         for (number, test) in (1..).zip(&self.tests) {
-            let args: Vec<_> = test.args().collect();
+            let args: Vec<_> = test.args(deep).collect();
             script.push_str(&format!(
                 "\"${{{number}}}\" {} || status=$?\n",
                 args.join(" ")

@@ -32,11 +32,11 @@ fn device_tests(udev: bool, length: Length) -> Result<Tally> {
     }
     let options = Options {
         udev,
-        timeout: Duration::from_secs(25 * MINUTE),
+        timeout: Duration::from_secs(40 * MINUTE),
         env,
         ..Options::default()
     };
-    let (tally, status) = counted(&options, &programs.device_tests())?;
+    let (tally, status) = counted(&options, &programs.device_tests(udev))?;
     Ok(tally.with_status(status))
 }
 

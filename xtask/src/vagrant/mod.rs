@@ -136,7 +136,7 @@ fn tests_in_vm(programs: &Programs) -> Result<Tally> {
     let mut counter = Counter::new();
     let mut worst = 0;
     for test in programs.tests.iter().filter(|test| test.loop_level) {
-        let args: Vec<_> = test.args().collect();
+        let args: Vec<_> = test.args(false).collect();
         let command = format!(
             "cd {CHECKOUT} && sudo LVCSI_BIN={PROGRAMS}/{} CARGO_MANIFEST_DIR={CHECKOUT} \
              timeout {TEST_SECONDS} {CHECKOUT}/vagrant/in-vm.sh -- {PROGRAMS}/{} {}",
