@@ -19,9 +19,11 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod backups;
 mod bad_disks;
 mod bad_requests;
 mod burst;
+mod check;
 mod cli;
 mod crash;
 mod data;
@@ -33,6 +35,7 @@ mod interop;
 mod logwrites;
 mod nodes;
 mod pitfalls_host;
+mod pitfalls_lvs;
 mod publish;
 mod shim;
 mod stacks;

@@ -217,6 +217,7 @@ fn an_older_copy_is_written_anew() {
 fn an_lv_is_incomplete_only_if_nobody_is_at_it() {
     let (sim, engine, _) = with_lv(true);
     let maker = super::engine(sim.host());
+    sim.clear_calls();
     sim.on(CallKind::Zero, 0, Fault::Hang);
     let ticket = maker.submit(&vg(), Request::Create(create_block("slow", 16)));
     while !sim.calls().iter().any(|call| call.kind == CallKind::Zero) {
