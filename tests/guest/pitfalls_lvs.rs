@@ -13,7 +13,7 @@ use crate::support::{Tidy, all_well};
 fn pitfall_36_a_table_that_is_not_committed_is_cleared() {
     let _tidy = Tidy::new();
     let spec = VgSpec::disks(1, 128)
-        .pvcreate(0, &["--metadatasize", "32k"])
+        .pvcreate(0, &["--metadatasize", "32k", "--dataalignment", "64k"])
         .vgcreate(&["-s", "1m"]);
     let vg = LoopVg::with(&spec);
     let native = Native::open(&vg);
@@ -24,19 +24,18 @@ fn pitfall_36_a_table_that_is_not_committed_is_cleared() {
     let table = || run("dmsetup", &["table", name]).expect_success().stdout;
     let before = table();
 
-    // Up to the last byte of the metadata areas.
-    let mut length = 100;
-    let mut number = 0;
-    while length > 0 {
-        let add = vec![tag(&format!("{number:06}{}", "x".repeat(length)))];
+    // Up to the last bytes of the metadata areas.
+    let (mut count, mut number) = (64, 0);
+    while count > 0 {
+        let tags = number..number + count;
         let request = Request::Tags {
             name: lv("wall"),
-            add,
+            add: tags.map(|n| tag(&format!("{n:06}"))).collect(),
             remove: vec![],
         };
         match native.run(request) {
-            Ok(_) => number += 1,
-            Err(EngineError::MetadataFull { .. }) => length /= 2,
+            Ok(_) => number += count,
+            Err(EngineError::MetadataFull { .. }) => count /= 2,
             Err(error) => panic!("{error}"),
         }
     }
