@@ -3,16 +3,24 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+/// The kernel gives the list out in pieces, and locks that come and go meanwhile
+/// can hide a line between two of them.
+const LOOKS: usize = 4;
+
 /// `PID (command)` of each process that holds a flock on the file at `path`;
 /// empty if there is none or it lives in a PID namespace that we cannot see.
 pub(super) fn holders(path: &Path) -> Vec<String> {
     let Ok(metadata) = std::fs::metadata(path) else {
         return Vec::new();
     };
-    let Ok(locks) = std::fs::read_to_string("/proc/locks") else {
-        return Vec::new();
+    let look = || {
+        let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+        holders_in(&locks, metadata.ino())
     };
-    let mut pids = holders_in(&locks, metadata.ino());
+    let mut pids = (0..LOOKS)
+        .map(|_| look())
+        .find(|pids| !pids.is_empty())
+        .unwrap_or_default();
     pids.sort_unstable();
     pids.dedup();
     pids.into_iter()
