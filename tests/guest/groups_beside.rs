@@ -15,43 +15,6 @@ use lvcsi_kit::{decode, proof};
 use crate::groups::{Bench, lvcsi, refused};
 use crate::support::{Tidy, settle};
 
-/// Pitfall 2: labels and areas change under lvm2's locks only.
-#[test]
-fn pitfall_02_nothing_is_written_while_lvm2_holds_the_lock() {
-    let _tidy = Tidy::new();
-    let bench = Bench::new(2);
-    let names = [bench.name(0), bench.name(1)];
-    lvcsi(&["vg", "create", "grplock", &names[0]]).expect_success();
-    let lock_dir = PathBuf::from("/run/lock/lvm");
-    for (lock, args) in [
-        (
-            "V_grplock",
-            vec!["pv", "resize", &names[0], "--size", "64m"],
-        ),
-        ("V_grplock", vec!["vg", "remove", "grplock"]),
-        ("P_global", vec!["pv", "create", &names[1]]),
-        ("P_global", vec!["vg", "extend", "grplock", &names[1]]),
-    ] {
-        let file = std::fs::OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(lock_dir.join(lock))
-            .unwrap();
-        file.lock().unwrap();
-        let before = [bench.digest(0), bench.digest(1)];
-        let ran = lvcsi(&args);
-        assert_eq!(ran.status, Some(7), "{args:?}: {ran}");
-        assert!(ran.stderr.contains(lock), "{ran}");
-        assert_eq!([bench.digest(0), bench.digest(1)], before, "{args:?} wrote");
-        drop(file);
-    }
-    lvcsi(&["vg", "extend", "grplock", &names[1]]).expect_success();
-    bench.lvm.assert_clean("grplock");
-    lvcsi(&["vg", "remove", "grplock"]).expect_success();
-    lvcsi(&["pv", "remove", &names[0], &names[1]]).expect_success();
-}
-
 /// Pitfall 18: lvm2 does not take our member for a free disk.
 #[test]
 fn pitfall_18_lvm2_refuses_our_members() {
