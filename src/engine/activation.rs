@@ -9,6 +9,7 @@ use lvm2::units::Bytes;
 
 use super::error::EngineError;
 use super::loaded::Loaded;
+use super::tags;
 use crate::host::{DmDevice, Exposure, Host, HostError, SuspendMode};
 
 fn object(vg: &Vg, lv: &Lv) -> String {
@@ -283,8 +284,8 @@ pub(super) fn rename_device(
         .map_err(|error| host_error(vg, lv, error))
 }
 
-/// What is wrong with the nodes and links of the device of `lv`, where they
-/// are not udev's.
+/// What is wrong with the nodes and links of the device of `lv`, if we made the
+/// LV: what lvm2 tells udev of its own is not ours to judge.
 pub(super) fn links(
     host: &Host,
     vg: &Vg,
@@ -292,7 +293,7 @@ pub(super) fn links(
     dev: DevNo,
     want: &Device,
 ) -> Result<Vec<String>, EngineError> {
-    let Some(names) = names(vg, lv) else {
+    let Some(names) = names(vg, lv).filter(|_| lv.has_tag(tags::OWNED)) else {
         return Ok(Vec::new());
     };
     host.dm

@@ -58,6 +58,11 @@ fn pitfall_36_a_table_that_is_not_committed_is_cleared() {
     assert_eq!(info.stdout.trim(), "Live:Active", "{info}");
     assert_eq!(table(), before);
 
+    native.ok(Request::Tags {
+        name: lv("wall"),
+        add: vec![],
+        remove: (0..64).map(|n| tag(&format!("{n:06}"))).collect(),
+    });
     vg.lvm.clean(&["lvrename", &vg.name, "one", "two"]);
     let device = vg.device("two");
     let name = device.file_name().unwrap().to_str().unwrap();

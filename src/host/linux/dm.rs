@@ -1,7 +1,7 @@
 //! device-mapper: policy on top of the ioctls — udev flags, retries, nodes.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -111,17 +111,27 @@ fn event(udev: bool, exposure: Exposure) -> u32 {
     flags.event(None)
 }
 
-/// Whether udev's database has the device as one that no rules are for: the
-/// last event said so.
+/// Whether the last event of ours told udev that no rules are for the device.
+/// Its database has the same mark of a device whose first event of ours it has
+/// not seen yet, and an old one while it has events to work on.
 fn hidden_from_udev(dev: DevNo) -> bool {
+    if Path::new("/run/udev/queue").exists() {
+        return false;
+    }
     let name = format!("dm-{}", dev.minor);
-    libudev::Device::from_subsystem_sysname("block".to_owned(), name)
-        .ok()
-        .and_then(|device| {
-            let flag = device.property_value("DM_UDEV_DISABLE_OTHER_RULES_FLAG")?;
-            Some(flag == "1")
-        })
-        .unwrap_or(false)
+    let Ok(device) = libudev::Device::from_subsystem_sysname("block".to_owned(), name) else {
+        return false;
+    };
+    [
+        "DM_UDEV_PRIMARY_SOURCE_FLAG",
+        "DM_UDEV_DISABLE_OTHER_RULES_FLAG",
+    ]
+    .iter()
+    .all(|flag| {
+        device
+            .property_value(flag)
+            .is_some_and(|value| value == "1")
+    })
 }
 
 impl DeviceMapper for LinuxDeviceMapper {
