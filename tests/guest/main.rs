@@ -30,7 +30,6 @@ mod data;
 mod failures;
 mod format;
 mod groups;
-mod groups_beside;
 mod interop;
 mod logwrites;
 mod nodes;

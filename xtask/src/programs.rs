@@ -19,16 +19,10 @@ use crate::paths;
 const DEVICE_TESTS: &[&str] = &["dm", "fs", "guest"];
 /// The test of them that is a level of its own.
 const STORM: &str = "storm::";
-/// Tests of devices that fail or hang, of stacks of them, and of lvm2 beside us:
+/// Tests of devices that fail or hang, and of stacks of them:
 /// they take minutes and targets that not every kernel has, and run where udev
 /// does, which is what users have.
-const DEEP: &[&str] = &[
-    "failures::",
-    "groups_beside::",
-    "logwrites::",
-    "stacks::",
-    "wedge::",
-];
+const DEEP: &[&str] = &["failures::", "logwrites::", "stacks::", "wedge::"];
 /// The driver's own unit tests that need one.
 const DEVICE_UNIT_TESTS: &str = "host::linux::dm";
 
