@@ -320,3 +320,18 @@ fn a_stripe_is_no_larger_than_an_extent() {
         }
     ));
 }
+
+/// Nobody writes such a text; what comes twice stays where it is.
+#[test]
+fn a_seal_of_a_text_that_says_things_twice_is_sound() {
+    let text = sample("meta-linear.txt").print();
+    for again in ["contents = \"x\"\n", "version = 7\n", "creation_time = 5\n"] {
+        let vg = Vg::parse(format!("{}\n{again}", text.trim_end()).as_bytes()).unwrap();
+        assert_eq!(check(&vg), [], "{again}");
+        let sealed = seal(&vg, &stamp(Some("hostB"))).unwrap();
+        assert_eq!(check(&sealed), [], "{again}{}", sealed.print());
+        let second = seal(&sealed, &stamp(None)).unwrap();
+        assert_eq!(check(&second), [], "{again}{}", second.print());
+        assert!(second.print().contains(again), "{again}");
+    }
+}

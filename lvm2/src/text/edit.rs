@@ -351,14 +351,28 @@ impl Section {
     /// and comments or would swallow the key.
     pub fn set_lead(&mut self, key: &str, lead: &str) -> Result<(), EditError> {
         let index = self.position(key).ok_or_else(|| missing(key))?;
-        let swallows = trivia::ends_in_comment(lead);
-        let glues = lead.is_empty() && index > 0;
-        if swallows || glues || !trivia::is_trivia(lead) {
+        self.set_gap(index, lead)
+    }
+
+    /// Changes the blanks and comments between an item and the next, whose key
+    /// may be there a second time, or the end.
+    ///
+    /// # Errors
+    /// As [`set_lead`](Self::set_lead).
+    pub fn set_behind(&mut self, key: &str, gap: &str) -> Result<(), EditError> {
+        let index = self.position(key).ok_or_else(|| missing(key))?;
+        self.set_gap(index.saturating_add(1), gap)
+    }
+
+    fn set_gap(&mut self, index: usize, gap: &str) -> Result<(), EditError> {
+        let swallows = trivia::ends_in_comment(gap);
+        let glues = gap.is_empty() && (1..self.items.len()).contains(&index);
+        if swallows || glues || !trivia::is_trivia(gap) {
             return Err(EditError::NotTrivia {
-                text: lead.to_owned(),
+                text: gap.to_owned(),
             });
         }
-        self.replace_gap(index, lead);
+        self.replace_gap(index, gap);
         Ok(())
     }
 
@@ -368,12 +382,6 @@ impl Section {
     /// When the text is something else than blanks and comments, or would
     /// swallow a closing brace.
     pub fn set_tail(&mut self, tail: &str) -> Result<(), EditError> {
-        if trivia::ends_in_comment(tail) || !trivia::is_trivia(tail) {
-            return Err(EditError::NotTrivia {
-                text: tail.to_owned(),
-            });
-        }
-        self.tail = tail.into();
-        Ok(())
+        self.set_gap(self.items.len(), tail)
     }
 }
