@@ -52,6 +52,12 @@ fn each_rule_finds_what_breaks_it() {
         (TWO, "dev_size = 1048576", "dev_size = 1000000", "pv-size"),
         (
             TWO,
+            "pe_start = 2048",
+            "pe_start = 9223372036854775807",
+            "pv-size",
+        ),
+        (
+            TWO,
             "id = \"dacE7T-67RE-lJWF-xb5w-FsUQ-oPlV-NIe82q\"",
             "id = \"JtpfXs-IdUN-Fl5v-LDc5-vscv-qOTn-kgOzPX\"",
             "lv-unique",

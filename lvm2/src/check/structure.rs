@@ -63,7 +63,8 @@ pub(super) fn pv_unique(vg: &Vg, report: &mut Report<'_>) {
 pub(super) fn pv_size(vg: &Vg, report: &mut Report<'_>) {
     for pv in vg.pvs() {
         let end = pv.sector_of(pv.pe_count, vg.extent_size());
-        let Some(end) = end else {
+        // Bytes, because that is what every read and write is given.
+        let Some(end) = end.filter(|end| end.0.checked_mul(512).is_some()) else {
             report.add(
                 pv_object(vg, pv),
                 "its extents end beyond 64 bits".to_owned(),
