@@ -30,6 +30,7 @@ mod data;
 mod failures;
 mod format;
 mod groups;
+mod groups_beside;
 mod interop;
 mod logwrites;
 mod nodes;

@@ -12,6 +12,7 @@ use lexopt::prelude::*;
 use crate::apt::{self, Group};
 use crate::artifacts::{self, Executable};
 use crate::guest::{self, Options, Streams};
+use crate::levels::Length;
 use crate::paths;
 
 /// Integration tests that need a real kernel with device-mapper, or more rights
@@ -19,10 +20,26 @@ use crate::paths;
 const DEVICE_TESTS: &[&str] = &["dm", "fs", "guest"];
 /// The test of them that is a level of its own.
 const STORM: &str = "storm::";
-/// Tests of devices that fail or hang, and of stacks of them:
-/// they take minutes and targets that not every kernel has, and run where udev
+/// Tests of devices that fail or hang, of stacks of them, and of lvm2's own changes
+/// of VGs beside ours: they take minutes and targets that not every kernel has, and run where udev
 /// does, which is what users have.
-const DEEP: &[&str] = &["failures::", "logwrites::", "stacks::", "wedge::"];
+const DEEP: &[&str] = &[
+    "failures::",
+    "groups_beside::",
+    "logwrites::",
+    "stacks::",
+    "wedge::",
+];
+/// Tests of what is on the disks and of what callers ask: neither udev nor the
+/// kind of machine makes a difference to them, so but for the nights one of the
+/// VMs runs them.
+const ONCE: &[&str] = &[
+    "backups::",
+    "bad_disks::",
+    "bad_requests::",
+    "check::",
+    "groups::",
+];
 /// The driver's own unit tests that need one.
 const DEVICE_UNIT_TESTS: &str = "host::linux::dm";
 
@@ -34,6 +51,26 @@ pub(crate) struct Programs {
     pub(crate) lvcsi: PathBuf,
     /// Tests for a real kernel.
     pub(crate) tests: Vec<DeviceTest>,
+}
+
+/// How many of the tests a VM runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Breadth {
+    /// All: one VM does.
+    Full,
+    /// What can come out differently in another VM.
+    Other(Length),
+}
+
+impl Breadth {
+    fn left_out(self) -> impl Iterator<Item = &'static str> {
+        let lists: &[&[&str]] = match self {
+            Self::Full => &[],
+            Self::Other(Length::Nightly) => &[DEEP],
+            Self::Other(Length::Short) => &[DEEP, ONCE],
+        };
+        lists.iter().copied().flatten().copied().chain([STORM])
+    }
 }
 
 /// A test program, and which of its tests are wanted.
@@ -48,13 +85,11 @@ pub(crate) struct DeviceTest {
 
 impl DeviceTest {
     /// One test at a time, because they share the kernel's devices; the storm is
-    /// a level of its own. `deep` takes the long ones too.
-    pub(crate) fn args(&self, deep: bool) -> impl Iterator<Item = &'static str> {
-        let left_out = if deep { &[] } else { DEEP };
-        let skips = left_out.iter().chain(&[STORM]);
+    /// a level of its own.
+    pub(crate) fn args(&self, breadth: Breadth) -> impl Iterator<Item = &'static str> {
         ["--include-ignored", "--test-threads=1"]
             .into_iter()
-            .chain(skips.flat_map(|name| ["--skip", name]))
+            .chain(breadth.left_out().flat_map(|name| ["--skip", name]))
             .chain(self.filter)
     }
 }
@@ -103,11 +138,11 @@ impl Programs {
     }
 
     /// A command that runs every test program and fails if one of them failed.
-    pub(crate) fn device_tests(&self, deep: bool) -> Vec<OsString> {
+    pub(crate) fn device_tests(&self, breadth: Breadth) -> Vec<OsString> {
         let mut script = "status=0\n".to_owned();
         let mut argv: Vec<OsString> = vec!["sh".into(), "-c".into()];
         for (number, test) in (1..).zip(&self.tests) {
-            let args: Vec<_> = test.args(deep).collect();
+            let args: Vec<_> = test.args(breadth).collect();
             script.push_str(&format!(
                 "\"${{{number}}}\" {} || status=$?\n",
                 args.join(" ")

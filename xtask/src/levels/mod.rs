@@ -115,7 +115,7 @@ const LEVELS: &[Level] = &[
         what: "the guest tests on loop devices in a Vagrant VM",
         groups: &[Group::Build, Group::Guest, Group::Vagrant],
         lane: Lane::Beside,
-        run: |_| crate::vagrant::test(),
+        run: crate::vagrant::test,
     },
     Level {
         name: "guest-noudev",
@@ -139,18 +139,18 @@ const LEVELS: &[Level] = &[
         run: vm::demo,
     },
     Level {
+        name: "power",
+        what: "power cuts: the emulator is killed at random moments of a load",
+        groups: &[Group::Build, Group::Guest],
+        lane: Lane::Beside,
+        run: crate::power::level,
+    },
+    Level {
         name: "storm",
         what: "lvm2's commands and ours change two VGs at the same time",
         groups: &[Group::Build, Group::Guest],
         lane: Lane::Alone,
         run: vm::storm,
-    },
-    Level {
-        name: "power",
-        what: "power cuts: the emulator is killed at random moments of a load",
-        groups: &[Group::Build, Group::Guest],
-        lane: Lane::Alone,
-        run: crate::power::level,
     },
     Level {
         name: "bench-budget",

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::Length;
 use crate::guest::{self, Options, Streams};
-use crate::programs::{self, Programs};
+use crate::programs::{self, Breadth, Programs};
 use crate::tally::{Counter, Tally};
 use crate::tools;
 
@@ -36,7 +36,12 @@ fn device_tests(udev: bool, length: Length) -> Result<Tally> {
         env,
         ..Options::default()
     };
-    let (tally, status) = counted(&options, &programs.device_tests(udev))?;
+    let breadth = if udev {
+        Breadth::Full
+    } else {
+        Breadth::Other(length)
+    };
+    let (tally, status) = counted(&options, &programs.device_tests(breadth))?;
     Ok(tally.with_status(status))
 }
 

@@ -12,7 +12,8 @@ use lexopt::prelude::*;
 
 use crate::apt::{self, Group};
 use crate::guest;
-use crate::programs::Programs;
+use crate::levels::Length;
+use crate::programs::{Breadth, Programs};
 use crate::tally::{Counter, Tally};
 use crate::{paths, run};
 use daemons::Daemons;
@@ -57,7 +58,7 @@ pub(crate) fn command(mut parser: lexopt::Parser) -> Result<i32> {
     apt::ensure(&[Group::Build, Group::Guest, Group::Vagrant])?;
     match what.as_str() {
         "test" => {
-            let tally = test()?;
+            let tally = test(Length::Short)?;
             println!(
                 "{} passed, {} failed, {} skipped",
                 tally.passed, tally.failed, tally.skipped
@@ -87,11 +88,11 @@ pub(crate) fn command(mut parser: lexopt::Parser) -> Result<i32> {
 }
 
 /// The level: up, tests, down. The VM goes whatever the tests say.
-pub(crate) fn test() -> Result<Tally> {
+pub(crate) fn test(length: Length) -> Result<Tally> {
     let programs = Programs::build()?;
     ship(&programs)?;
     let daemons = Daemons::start()?;
-    let result = up().and_then(|()| tests_in_vm(&programs));
+    let result = up().and_then(|()| tests_in_vm(&programs, length));
     let taken_down = down();
     drop(daemons);
     let tally = result?;
@@ -132,11 +133,11 @@ fn down() -> Result<()> {
     Ok(())
 }
 
-fn tests_in_vm(programs: &Programs) -> Result<Tally> {
+fn tests_in_vm(programs: &Programs, length: Length) -> Result<Tally> {
     let mut counter = Counter::new();
     let mut worst = 0;
     for test in programs.tests.iter().filter(|test| test.loop_level) {
-        let args: Vec<_> = test.args(false).collect();
+        let args: Vec<_> = test.args(Breadth::Other(length)).collect();
         let command = format!(
             "cd {CHECKOUT} && sudo LVCSI_BIN={PROGRAMS}/{} CARGO_MANIFEST_DIR={CHECKOUT} \
              timeout {TEST_SECONDS} {CHECKOUT}/vagrant/in-vm.sh -- {PROGRAMS}/{} {}",
