@@ -30,7 +30,7 @@ fn host_error(vg: &Vg, lv: &Lv, source: HostError) -> EngineError {
     }
 }
 
-fn exposure(lv: &Lv) -> Exposure {
+pub(super) fn exposure(lv: &Lv) -> Exposure {
     if lv.visible() {
         Exposure::Visible
     } else {
@@ -103,7 +103,7 @@ pub(super) fn activate_as(
     } else if device.suspended || device.inactive_table {
         if device.inactive_table {
             host.dm
-                .clear(device.dev)
+                .discard(device.dev, exposure)
                 .map_err(|error| host_error(vg, lv, error))?;
         }
         resume_as(host, vg, lv, device.dev, &want, exposure)?;
@@ -177,7 +177,7 @@ fn resume_as(
         .map_err(|error| {
             // Whoever resumes the device next must not get a table that no
             // longer belongs to the metadata by then.
-            unload(host, dev);
+            unload(host, dev, exposure);
             go_on(host, vg, lv, names, exposure);
             host_error(vg, lv, error)
         })
@@ -245,8 +245,8 @@ pub(super) fn announce(
 }
 
 /// Drops a table that was loaded for a change that did not come.
-pub(super) fn unload(host: &Host, dev: DevNo) {
-    if let Err(error) = host.dm.clear(dev) {
+pub(super) fn unload(host: &Host, dev: DevNo, exposure: Exposure) {
+    if let Err(error) = host.dm.discard(dev, exposure) {
         tracing::warn!(device = %dev, %error, "a stale inactive table stays behind");
     }
 }

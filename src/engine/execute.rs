@@ -22,11 +22,18 @@ use super::wipe::{self, WipeError};
 use super::zeroing::{Claim, claim_name};
 use crate::host::{DmDevice, Exposure, Host, HostError, LockMode};
 
+/// A device with a table in its inactive slot.
+struct Waiting {
+    device: DmDevice,
+    want: Device,
+    exposure: Exposure,
+}
+
 /// The device work of one turn, with what later steps need of earlier ones.
 pub(super) struct Execution<'a> {
     host: &'a Host,
     /// Devices with a table loaded for the coming commit.
-    loaded: HashMap<LvName, (DmDevice, Device)>,
+    loaded: HashMap<LvName, Waiting>,
     /// Devices that steps brought up or found active.
     active: HashMap<LvName, DevNo>,
     claims: Claims,
@@ -83,8 +90,12 @@ impl<'a> Execution<'a> {
 
     /// Takes back what was prepared for a commit that did not happen.
     pub(super) fn undo(&mut self) {
-        for (device, _) in self.loaded.drain().map(|(_, loaded)| loaded) {
-            activation::unload(self.host, device.dev);
+        for (device, exposure) in self
+            .loaded
+            .drain()
+            .map(|(_, waiting)| (waiting.device, waiting.exposure))
+        {
+            activation::unload(self.host, device.dev, exposure);
         }
     }
 
@@ -175,7 +186,12 @@ impl<'a> Execution<'a> {
         let want = activation::wanted(loaded, vg, lv)?;
         activation::fits(loaded, vg, lv)?;
         activation::load(self.host, vg, lv, device.dev, &want)?;
-        self.loaded.insert(lv.name.clone(), (device, want));
+        let waiting = Waiting {
+            device,
+            want,
+            exposure: activation::exposure(lv),
+        };
+        self.loaded.insert(lv.name.clone(), waiting);
         Ok(())
     }
 
@@ -187,7 +203,7 @@ impl<'a> Execution<'a> {
     }
 
     fn refresh(&mut self, loaded: &Loaded, vg: &Vg, lv: &Lv) -> Result<(), EngineError> {
-        if let Some((device, want)) = self.loaded.remove(&lv.name) {
+        if let Some(Waiting { device, want, .. }) = self.loaded.remove(&lv.name) {
             activation::resume(self.host, vg, lv, device.dev, &want)?;
             self.changed = true;
             self.active.insert(lv.name.clone(), device.dev);

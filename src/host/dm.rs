@@ -63,8 +63,11 @@ pub trait DeviceMapper: Send + Sync {
     fn create(&self, name: &str, uuid: &str) -> HostResult<DevNo>;
     /// Loads `table` into the inactive slot.
     fn load(&self, dev: DevNo, table: &[Target], read_only: bool) -> HostResult<()>;
-    /// Drops the inactive table.
-    fn clear(&self, dev: DevNo) -> HostResult<()>;
+    /// Makes sure that the next resume brings no other table than the live one:
+    /// what waits in the inactive slot is dropped, or on a suspended device
+    /// replaced by a copy of the live table. A device that has neither is left
+    /// alone.
+    fn discard(&self, dev: DevNo, exposure: Exposure) -> HostResult<()>;
     /// Suspends the device.
     fn suspend(&self, dev: DevNo, mode: SuspendMode) -> HostResult<()>;
     /// Makes the inactive table live, if there is one, and lets I/O go on. On a

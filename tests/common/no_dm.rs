@@ -28,8 +28,8 @@ impl DeviceMapper for NoDm {
     fn load(&self, dev: DevNo, _: &[Target], _: bool) -> HostResult<()> {
         absent("load", dev)
     }
-    fn clear(&self, dev: DevNo) -> HostResult<()> {
-        absent("clear", dev)
+    fn discard(&self, dev: DevNo, _: Exposure) -> HostResult<()> {
+        absent("discard", dev)
     }
     fn suspend(&self, dev: DevNo, _: SuspendMode) -> HostResult<()> {
         absent("suspend", dev)

@@ -290,10 +290,10 @@ fn mend_device(host: &Host, loaded: &Loaded, lv: &Lv, remedy: Remedy) -> Result<
             activation::resume(host, vg, lv, device.dev, &want)
         }
         Remedy::Refresh if live()? == want.table => Ok(()),
-        Remedy::Clear => clear(host, &device),
+        Remedy::Clear => discard(host, &device, activation::exposure(lv)),
         // The table that counts is the one that I/O goes through then.
         Remedy::Resume if device.suspended && live()? == want.table => {
-            clear(host, &device)?;
+            discard(host, &device, activation::exposure(lv))?;
             activation::resume(host, vg, lv, device.dev, &want)
         }
         Remedy::Resume if !device.suspended => Ok(()),
@@ -308,11 +308,11 @@ fn mend_device(host: &Host, loaded: &Loaded, lv: &Lv, remedy: Remedy) -> Result<
     }
 }
 
-fn clear(host: &Host, device: &DmDevice) -> Result<(), EngineError> {
+fn discard(host: &Host, device: &DmDevice, exposure: Exposure) -> Result<(), EngineError> {
     if !device.inactive_table {
         return Ok(());
     }
     host.dm
-        .clear(device.dev)
+        .discard(device.dev, exposure)
         .map_err(|error| host_error(&device.name, error))
 }

@@ -163,11 +163,30 @@ impl DeviceMapper for LinuxDeviceMapper {
             .map_err(|error| failure("load", &dev, error))
     }
 
-    fn clear(&self, dev: DevNo) -> HostResult<()> {
-        let cleared = self.control()?.raw.clear(&id(dev));
-        cleared
-            .map(drop)
-            .map_err(|error| failure("clear", &dev, error))
+    /// `DM_TABLE_CLEAR` is for devices without a live table only: up to Linux 6.x
+    /// with IMA, it makes the measurements of both slots share their memory, a
+    /// rename frees it, and the removal frees it again (dm-ima.c).
+    fn discard(&self, dev: DevNo, exposure: Exposure) -> HostResult<()> {
+        let control = &self.control()?.raw;
+        let failed = |error| failure("discard", &dev, error);
+        let Some(info) = control.info(&id(dev)).map_err(failed)? else {
+            return Ok(());
+        };
+        if !info.inactive_table {
+            return Ok(());
+        }
+        if !info.active_table {
+            return control.clear(&id(dev)).map(drop).map_err(failed);
+        }
+        let live = control.table(&id(dev), false).map_err(failed)?;
+        control
+            .load(&id(dev), &live, info.read_only)
+            .map_err(failed)?;
+        if !info.suspended {
+            let resumed = control.resume(&id(dev), self.event(exposure));
+            resumed.map_err(failed)?;
+        }
+        Ok(())
     }
 
     fn suspend(&self, dev: DevNo, mode: SuspendMode) -> HostResult<()> {

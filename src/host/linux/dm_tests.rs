@@ -65,7 +65,8 @@ fn life(udev: bool) {
     );
     dm.load(dev, &linear(&disk, 8 * MIB), false).unwrap();
     assert_eq!(dm.table(dev, true).unwrap(), linear(&disk, 8 * MIB));
-    dm.clear(dev).unwrap();
+    dm.discard(dev, Exposure::Visible).unwrap();
+    assert_eq!(dm.table(dev, true).unwrap(), []);
     dm.load(dev, &linear(&disk, 8 * MIB), false).unwrap();
     dm.resume(dev, &name, lv, Exposure::VisibleUnwiped).unwrap();
     let found = dm.by_uuid(&uuid).unwrap().unwrap();
@@ -106,6 +107,20 @@ fn life(udev: bool) {
     assert!(found.suspended && found.inactive_table);
     dm.resume(dev, &name, lv, Exposure::Visible).unwrap();
     assert!(dm.by_uuid(&uuid).unwrap().unwrap().read_only);
+
+    // Discarded before a rename: a table cleared here would have the kernel free
+    // memory twice below.
+    dm.load(dev, &linear(&disk, 24 * MIB), true).unwrap();
+    dm.discard(dev, Exposure::Visible).unwrap();
+    let found = dm.by_uuid(&uuid).unwrap().unwrap();
+    assert!(found.read_only && !found.inactive_table && !found.suspended);
+    assert_eq!(dm.table(dev, false).unwrap(), linear(&disk, 16 * MIB));
+    dm.load(dev, &linear(&disk, 24 * MIB), true).unwrap();
+    dm.suspend(dev, SuspendMode::default()).unwrap();
+    dm.discard(dev, Exposure::Visible).unwrap();
+    assert!(dm.by_uuid(&uuid).unwrap().unwrap().suspended);
+    dm.resume(dev, &name, lv, Exposure::Visible).unwrap();
+    assert_eq!(dm.table(dev, false).unwrap(), linear(&disk, 16 * MIB));
 
     let to = format!("{vg}-lw");
     let new = Some((vg.as_str(), "lw"));

@@ -169,10 +169,16 @@ impl DeviceMapper for Process {
         Ok(())
     }
 
-    fn clear(&self, dev: DevNo) -> HostResult<()> {
-        let entered = self.enter(CallKind::DmClear, dev.to_string(), 0, 0);
-        let mut state = entered.map_err(|e| failed("clear", dev, e))?.state;
-        state.mapped_mut("clear", dev)?.inactive = None;
+    fn discard(&self, dev: DevNo, _exposure: Exposure) -> HostResult<()> {
+        let entered = self.enter(CallKind::DmDiscard, dev.to_string(), 0, 0);
+        let mut state = entered.map_err(|e| failed("discard", dev, e))?.state;
+        let mapped = state.mapped_mut("discard", dev)?;
+        if mapped.suspended && mapped.inactive.is_some() {
+            let read_only = mapped.read_only;
+            mapped.inactive = mapped.active.clone().map(|lines| (lines, read_only));
+        } else {
+            mapped.inactive = None;
+        }
         Ok(())
     }
 

@@ -24,7 +24,7 @@ pub enum CallKind {
     /// device-mapper: table into the inactive slot.
     DmLoad,
     /// device-mapper: inactive table dropped.
-    DmClear,
+    DmDiscard,
     /// device-mapper: suspend.
     DmSuspend,
     /// device-mapper: resume.

@@ -37,8 +37,8 @@ impl DeviceMapper for Mapper {
         })
     }
 
-    fn clear(&self, dev: DevNo) -> HostResult<()> {
-        self.by_number("DM_TABLE_CLEAR", dev, || self.inner.clear(dev))
+    fn discard(&self, dev: DevNo, exposure: Exposure) -> HostResult<()> {
+        self.by_number("discard", dev, || self.inner.discard(dev, exposure))
     }
 
     fn suspend(&self, dev: DevNo, mode: SuspendMode) -> HostResult<()> {

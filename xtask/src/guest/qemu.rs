@@ -102,7 +102,8 @@ impl Machine<'_> {
             .arg(self.initramfs)
             .args([
                 "-append",
-                "console=ttyS0 loglevel=6 panic=-1 mitigations=off random.trust_cpu=on \
+                // What passes on a kernel that has failed proves nothing.
+                "console=ttyS0 loglevel=6 oops=panic panic=-1 mitigations=off random.trust_cpu=on \
                  net.ifnames=0 no_timer_check lvcsi.mode=run",
             ])
             .arg("-serial")

@@ -132,7 +132,7 @@ fn a_table_is_live_only_after_resume_and_can_be_dropped_before() {
         .unwrap();
     let state = host.dm.by_uuid("LVM-1").unwrap().unwrap();
     assert!(state.inactive_table && !state.active_table && !state.read_only);
-    host.dm.clear(dev).unwrap();
+    host.dm.discard(dev, Exposure::Visible).unwrap();
     assert_eq!(host.dm.table(dev, true).unwrap(), []);
     host.dm
         .load(dev, &[target(0, 8, "linear", "8:0 0")], true)
