@@ -3,16 +3,15 @@
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use lvcsi_kit::{Driver, LoopVg, Rng, lvm, stats};
+use lvcsi_kit::{Driver, LoopVg, Rng, lvm, proof, stats};
 
 use crate::common::Native;
 use crate::support::{MIB, Tidy, all_well};
 
-const KILLS: usize = 30;
-
 #[test]
 fn killed_while_creating() {
     let _tidy = Tidy::new();
+    let kills = if proof::nightly() { 60 } else { 10 };
     let mut rng = Rng::from_env("killed_while_creating");
     let vg = LoopVg::new(512);
     let native = Native::open(&vg);
@@ -21,7 +20,7 @@ fn killed_while_creating() {
     println!("an undisturbed CreateVolume takes {}", stats::human(usual));
 
     let (mut unanswered, mut found_half) = (0, 0);
-    for n in 0..KILLS {
+    for n in 0..kills {
         let name = format!("victim{n}");
         // Mount volumes and raw ones, whose wiping takes longer.
         let fs = if n % 2 == 0 { "ext4" } else { "" };
@@ -69,7 +68,7 @@ fn killed_while_creating() {
         );
     }
     println!(
-        "{KILLS} kills: {unanswered} unanswered calls, {found_half} left an LV for the restart"
+        "{kills} kills: {unanswered} unanswered calls, {found_half} left an LV for the restart"
     );
     assert!(unanswered > 0, "no kill came in time");
     all_well(&vg, &native);

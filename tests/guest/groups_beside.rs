@@ -223,7 +223,9 @@ fn pitfall_26_the_devices_file_counts_in_both_directions() {
     );
     assert_eq!(text(), after, "a refusal leaves the devices file alone");
     // What lvm2 enters, we see.
-    bench.sh(3, "lvm lvmdevices --adddev \"$1\"").expect_success();
+    bench
+        .sh(3, "lvm lvmdevices --adddev \"$1\"")
+        .expect_success();
     assert!(lvcsi(&["vgs"]).expect_success().stdout.contains("grpout"));
     for vg in ["grpdev", "grpdev2", "grpout"] {
         lvcsi(&["vg", "remove", vg]).expect_success();
