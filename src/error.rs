@@ -27,6 +27,41 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Every kind.
+    const ALL: [Self; 9] = [
+        Self::InvalidArgument,
+        Self::NotFound,
+        Self::AlreadyExists,
+        Self::FailedPrecondition,
+        Self::ResourceExhausted,
+        Self::OutOfRange,
+        Self::Aborted,
+        Self::DeadlineExceeded,
+        Self::Internal,
+    ];
+
+    /// The name of [`Self::code`], for metrics and objects.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::InvalidArgument => "InvalidArgument",
+            Self::NotFound => "NotFound",
+            Self::AlreadyExists => "AlreadyExists",
+            Self::FailedPrecondition => "FailedPrecondition",
+            Self::ResourceExhausted => "ResourceExhausted",
+            Self::OutOfRange => "OutOfRange",
+            Self::Aborted => "Aborted",
+            Self::DeadlineExceeded => "DeadlineExceeded",
+            Self::Internal => "Internal",
+        }
+    }
+
+    /// The kind of this [word](Self::word).
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.word() == word)
+    }
+
     /// The gRPC status code.
     #[must_use]
     pub fn code(self) -> tonic::Code {
@@ -56,5 +91,19 @@ impl Kind {
             Self::Aborted | Self::DeadlineExceeded => 7,
             Self::Internal => 8,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_the_codes_names_and_lead_back() {
+        for kind in Kind::ALL {
+            assert_eq!(kind.word(), format!("{:?}", kind.code()));
+            assert_eq!(Kind::of_word(kind.word()), Some(kind));
+        }
+        assert_eq!(Kind::of_word("Ok"), None);
     }
 }

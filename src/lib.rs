@@ -1,7 +1,7 @@
 //! lvcsi: a CSI driver that is its own LVM2 engine.
 //!
 //! Layers, each using only those to its right:
-//! `cli`, `csi` → `engine` → `host` (traits; `linux` and `sim`) and the pure
+//! `cli`, `csi`, `kube` → `engine` → `host` (traits; `linux` and `sim`) and the pure
 //! crate `lvm2`. Only `host::linux` uses `lvcsi-sys`, the one crate with
 //! unsafe code. A test keeps these arrows (`tests/layers.rs`).
 
@@ -11,4 +11,5 @@ pub mod csi;
 pub mod engine;
 pub mod error;
 pub mod host;
+pub mod kube;
 pub mod telemetry;

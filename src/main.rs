@@ -1,6 +1,7 @@
 //! The `lvcsi` command: CSI driver and LVM tool in one.
 
 use std::fmt::Display;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -8,7 +9,7 @@ use lvcsi::config::{BackupArgs, HostArgs, StandaloneArgs};
 use lvcsi::engine::{EngineConfig, host_kind};
 use lvcsi::error::Kind;
 use lvcsi::host::linux::apart;
-use lvcsi::{cli, csi, telemetry};
+use lvcsi::{cli, csi, kube, telemetry};
 
 /// CSI driver and native LVM2 engine for local volumes
 #[derive(Parser)]
@@ -27,6 +28,13 @@ enum Command {
     /// Serve all CSI services of this node on one socket, without Kubernetes
     #[command(after_help = cli::EXIT_STATUSES)]
     Standalone(StandaloneArgs),
+    /// Print the custom resource definitions, or write them to a directory
+    #[command(hide = true)]
+    Crds {
+        /// Directory for one file a definition
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
     #[command(flatten)]
     Tool(cli::Command),
 }
@@ -40,6 +48,10 @@ fn main() -> ExitCode {
     let config = backup.engine(host.timeouts.engine());
     match command {
         Command::Standalone(standalone) => serve(&host, config, &standalone),
+        Command::Crds { dir } => match kube::crd::write(dir.as_deref()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed(Kind::Internal, &error),
+        },
         Command::Tool(command) => {
             ExitCode::from(apart(|| tool(&host, config.clone(), command.clone())))
         }

@@ -185,7 +185,13 @@ fn dependencies_point_downward() {
         "the host layer knows nothing above it",
     );
 
-    let words = ["crate::host::linux", "lvcsi_sys", "crate::cli", "std::fs::"];
+    let words = [
+        "crate::host::linux",
+        "lvcsi_sys",
+        "crate::cli",
+        "crate::kube",
+        "std::fs::",
+    ];
     let services: Vec<_> = sources("src/csi")
         .into_iter()
         // Assembles the parts, and owns the socket.
@@ -198,8 +204,28 @@ fn dependencies_point_downward() {
     );
     forbid(
         &sources("src/cli"),
-        &["crate::csi", "lvcsi_sys"],
-        "the tool does not use CSI",
+        &["crate::csi", "crate::kube", "lvcsi_sys"],
+        "the tool uses neither CSI nor Kubernetes",
+    );
+    forbid(
+        &sources("src/kube"),
+        &["crate::host::linux", "lvcsi_sys", "crate::cli"],
+        "the reconcilers use the engine and the CSI services",
+    );
+    let outside: Vec<_> = sources("src")
+        .into_iter()
+        .filter(|(name, _)| !name.starts_with("src/kube/"))
+        .collect();
+    forbid(
+        &outside,
+        &[
+            "k8s_openapi",
+            " kube::core",
+            " kube::Client",
+            " kube::api",
+            " kube::runtime",
+        ],
+        "only src/kube knows Kubernetes' types",
     );
 
     let outside: Vec<_> = sources("src")

@@ -30,6 +30,7 @@ Usage: cargo xtask COMMAND [ARG...]
 
   demo      a volume's life over CSI on a real kernel, step by step
   test      the levels of the tests, with a table at the end
+  crds      write the custom resource definitions to deploy/crds
   bench     provisioning side by side with lvm2, in the guest
   vagrant   the tests on a real kernel in a Vagrant VM
   guest     run a command in a QEMU guest with a real kernel and device-mapper
@@ -53,6 +54,7 @@ fn dispatch() -> Result<i32> {
     match parser.next()? {
         Some(Value(command)) => match command.to_str() {
             Some("bench") => programs::bench_command(parser),
+            Some("crds") => crds(parser),
             Some("demo") => programs::demo_command(parser),
             Some("test") => levels::command(parser),
             Some("guest") => guest::command(parser),
@@ -65,4 +67,24 @@ fn dispatch() -> Result<i32> {
         }
         Some(other) => Err(other.unexpected().into()),
     }
+}
+
+/// Lets the driver write its definitions: its types are their only source.
+fn crds(mut parser: lexopt::Parser) -> Result<i32> {
+    if let Some(other) = parser.next()? {
+        return Err(other.unexpected().into());
+    }
+    let dir = paths::root().join("deploy/crds");
+    std::fs::create_dir_all(&dir)?;
+    let mut command = artifacts::cargo();
+    command.args([
+        "run",
+        "--quiet",
+        "--package",
+        "lvcsi",
+        "--",
+        "crds",
+        "--dir",
+    ]);
+    Ok(run::code(command.arg(&dir).status()?))
 }

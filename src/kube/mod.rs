@@ -1,0 +1,13 @@
+//! Kubernetes: the contract's custom resources, and what reconciles them.
+//!
+//! Nothing outside of this module knows a Kubernetes type. Objects are only
+//! ever changed by patches that name the fields that we own (see [`patch`]),
+//! so a field that a newer or older release wrote is never lost.
+
+pub mod crd;
+pub mod names;
+pub mod patch;
+pub mod quantity;
+
+#[cfg(test)]
+mod tests;
