@@ -1,10 +1,10 @@
-//! Turns `proto/csi.proto` and what it imports into Rust, without protoc.
+//! Turns `proto/` into Rust, without protoc.
 
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
-    let files = protox::compile(["csi.proto"], ["proto"])?;
+    let files = protox::compile(["csi.proto", "pluginregistration.proto"], ["proto"])?;
     tonic_prost_build::configure().compile_fds(files)?;
     Ok(())
 }

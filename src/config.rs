@@ -1,5 +1,7 @@
 //! Settings of the driver: flags, and the environment where a flag is not given.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -7,13 +9,16 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::csi::Endpoint;
-use crate::engine::{BackupConfig, EngineConfig};
+use crate::engine::{BackupConfig, EngineConfig, host_kind};
+use crate::error::Kind;
 use crate::host::linux::{LinuxConfig, LinuxHost, UseUdev};
-use crate::host::{Host, HostResult};
+use crate::host::{Host, HostError, HostResult};
 use crate::telemetry::LogFormat;
 
 /// Longest node id of the CSI specification, in bytes.
 const MAX_NODE_ID: usize = 256;
+/// Where an agent that may do without the host's lock directory keeps locks.
+const PRIVATE_LOCKS: &str = "/run/lvcsi/lock";
 /// Longest driver name of the CSI specification, in bytes.
 const MAX_NAME: usize = 63;
 
@@ -34,6 +39,36 @@ pub enum ConfigError {
         /// The name.
         name: String,
     },
+}
+
+/// Why the machine cannot be used from a container.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The machine's lvm2 cannot be excluded.
+    #[error(
+        "{} does not exist: mount the host's lvm2 lock directory there, so that this agent and \
+         lvm2 commands on the host exclude each other; --private-locks (LVCSI_PRIVATE_LOCKS=true) \
+         works without, as the peer does, and then nobody may change these VGs on the host",
+        path.display()
+    )]
+    NoLockDirectory {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// As on a host.
+    #[error(transparent)]
+    Host(#[from] HostError),
+}
+
+impl OpenError {
+    /// What a caller may conclude.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::NoLockDirectory { .. } => Kind::FailedPrecondition,
+            Self::Host(error) => host_kind(error),
+        }
+    }
 }
 
 /// A node's id.
@@ -154,12 +189,41 @@ impl HostArgs {
     /// # Errors
     /// When its lvm.conf cannot be understood.
     pub fn open(&self) -> HostResult<Host> {
-        LinuxHost::open(&LinuxConfig {
+        // Who names the directory has mounted it: if it is not there, the
+        // mount failed, and one of our own would exclude nobody.
+        LinuxHost::open(&self.linux(self.lock_dir.is_some()))
+    }
+
+    /// The machine as a container sees it: the lock directory must be the
+    /// host's, mounted, unless `private_locks` are allowed.
+    ///
+    /// # Errors
+    /// When the directory is missing, or lvm.conf cannot be understood.
+    pub fn open_in_container(&self, private_locks: bool) -> Result<Host, OpenError> {
+        let mut arguments = self.clone();
+        if private_locks && arguments.lock_dir.is_none() {
+            let dir = PathBuf::from(PRIVATE_LOCKS);
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(&dir);
+            made.map_err(|source| HostError::Path {
+                op: "make",
+                path: dir.clone(),
+                source,
+            })?;
+            arguments.lock_dir = Some(dir);
+        }
+        let config = arguments.linux(true);
+        let path = config.locks()?;
+        if !path.is_dir() {
+            return Err(OpenError::NoLockDirectory { path });
+        }
+        Ok(LinuxHost::open(&config)?)
+    }
+
+    fn linux(&self, lock_dir_required: bool) -> LinuxConfig {
+        LinuxConfig {
             lvm_conf_dir: self.lvm_conf_dir.clone(),
             lock_dir: self.lock_dir.clone(),
-            // Who names the directory has mounted it: if it is not there, the
-            // mount failed, and one of our own would exclude nobody.
-            lock_dir_required: self.lock_dir.is_some(),
+            lock_dir_required,
             use_udev: match self.udev {
                 Udev::Auto => UseUdev::Auto,
                 Udev::Yes => UseUdev::Yes,
@@ -167,7 +231,7 @@ impl HostArgs {
             },
             probe_timeout: Duration::from_secs(self.timeouts.probe_timeout),
             ..LinuxConfig::default()
-        })
+        }
     }
 }
 
@@ -256,6 +320,42 @@ mod tests {
             LinuxConfig::default().probe_timeout,
             defaults.engine().probe_timeout
         );
+    }
+
+    #[test]
+    fn a_container_without_the_host_s_locks_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut arguments = HostArgs {
+            lvm_conf_dir: dir.path().join("etc"),
+            lock_dir: Some(dir.path().join("lock")),
+            udev: Udev::No,
+            timeouts: TimeoutArgs {
+                lock_timeout: LOCK,
+                io_timeout: IO,
+                probe_timeout: PROBE,
+            },
+        };
+        let error = arguments.open_in_container(false).err().unwrap();
+        assert_eq!(error.kind(), Kind::FailedPrecondition);
+        let text = error.to_string();
+        assert!(
+            text.contains("/lock does not exist") && text.contains("--private-locks"),
+            "{text}"
+        );
+        // Who names a directory gets it or an error, whatever else is allowed.
+        assert!(arguments.open_in_container(true).is_err());
+        std::fs::create_dir(dir.path().join("lock")).unwrap();
+        assert!(arguments.open_in_container(false).is_ok());
+        // lvm.conf says where it is, too.
+        arguments.lock_dir = None;
+        std::fs::create_dir(dir.path().join("etc")).unwrap();
+        let absent = dir.path().join("absent");
+        let conf = format!("global {{ locking_dir = \"{}\" }}\n", absent.display());
+        std::fs::write(dir.path().join("etc/lvm.conf"), conf).unwrap();
+        match arguments.open_in_container(false) {
+            Err(OpenError::NoLockDirectory { path }) => assert_eq!(path, absent),
+            other => panic!("{:?}", other.err()),
+        }
     }
 
     #[test]

@@ -6,10 +6,13 @@
 //! unsafe code. A test keeps these arrows (`tests/layers.rs`).
 
 pub mod cli;
+pub mod compat;
 pub mod config;
 pub mod csi;
 pub mod engine;
 pub mod error;
 pub mod host;
+pub mod http;
 pub mod kube;
+pub mod metrics;
 pub mod telemetry;

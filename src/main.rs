@@ -9,7 +9,8 @@ use lvcsi::config::{BackupArgs, HostArgs, StandaloneArgs};
 use lvcsi::engine::{EngineConfig, host_kind};
 use lvcsi::error::Kind;
 use lvcsi::host::linux::apart;
-use lvcsi::{cli, csi, kube, telemetry};
+use lvcsi::kube::agent::AgentArgs;
+use lvcsi::{cli, compat, csi, kube, telemetry};
 
 /// CSI driver and native LVM2 engine for local volumes
 #[derive(Parser)]
@@ -28,6 +29,9 @@ enum Command {
     /// Serve all CSI services of this node on one socket, without Kubernetes
     #[command(after_help = cli::EXIT_STATUSES)]
     Standalone(StandaloneArgs),
+    /// Serve this node's part of a cluster: CSI Node service, LVMVolumes, LVMNode
+    #[command(after_help = cli::EXIT_STATUSES)]
+    Agent(Box<AgentArgs>),
     /// Print the custom resource definitions, or write them to a directory
     #[command(hide = true)]
     Crds {
@@ -44,10 +48,11 @@ fn main() -> ExitCode {
         host,
         backup,
         command,
-    } = Arguments::parse();
+    } = Arguments::parse_from(compat::with_subcommand(std::env::args_os().collect()));
     let config = backup.engine(host.timeouts.engine());
     match command {
         Command::Standalone(standalone) => serve(&host, config, &standalone),
+        Command::Agent(arguments) => agent(&host, config, &arguments),
         Command::Crds { dir } => match kube::crd::write(dir.as_deref()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => failed(Kind::Internal, &error),
@@ -84,6 +89,21 @@ fn serve(host: &HostArgs, config: EngineConfig, arguments: &StandaloneArgs) -> E
         &arguments.name.0,
         &arguments.nodeid.0,
     ) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(error.kind(), &error),
+    }
+}
+
+fn agent(host: &HostArgs, config: EngineConfig, arguments: &AgentArgs) -> ExitCode {
+    // The client logs errors that it also returns, and those are logged by us.
+    if let Err(error) = telemetry::init(arguments.log_format, "info,kube_client=off") {
+        return failed(Kind::InvalidArgument, &error);
+    }
+    let machine = match host.open_in_container(arguments.private_locks) {
+        Ok(machine) => machine,
+        Err(error) => return failed(error.kind(), &error),
+    };
+    match kube::agent::run(machine, config, arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(error.kind(), &error),
     }

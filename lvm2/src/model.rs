@@ -53,6 +53,7 @@ pub(crate) struct Header {
     pub(crate) lock_type: Option<String>,
     pub(crate) allocation_policy: Option<String>,
     pub(crate) max_lv: u64,
+    pub(crate) max_pv: u64,
     pub(crate) historical: Vec<String>,
     pub(crate) description: Option<String>,
     pub(crate) creation_host: Option<String>,
@@ -154,6 +155,12 @@ impl Vg {
     #[must_use]
     pub fn max_lv(&self) -> u64 {
         self.header.max_lv
+    }
+
+    /// Most PVs; 0 = no limit.
+    #[must_use]
+    pub fn max_pv(&self) -> u64 {
+        self.header.max_pv
     }
 
     /// The VG was exported, for another machine to import.

@@ -6,8 +6,8 @@
 
 use lvm2::model::{Lv, Vg};
 
-use super::roles::{Role, Roles};
 use crate::engine::PvReport;
+use crate::engine::roles::{Role, Roles};
 use crate::host::DmDevice;
 
 fn policy(word: Option<&str>, default: char) -> char {

@@ -13,7 +13,6 @@ mod error;
 mod inspect;
 mod lv;
 mod report;
-mod roles;
 mod table;
 mod texts;
 mod units;

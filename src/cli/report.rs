@@ -7,10 +7,10 @@ use lvm2::model::{Lv, SegmentKind, Vg};
 use lvm2::units::Bytes;
 
 use super::args::{LvsArgs, PvsArgs, VgsArgs};
-use super::roles::{Role, Roles};
 use super::table::{Column, Table};
 use super::units::percent;
 use super::{CliError, Terminal, attr};
+use crate::engine::roles::{Role, Roles};
 use crate::engine::{LvReport, PvReport, Report, VgReport};
 use crate::host::{DmDevice, Skipped};
 
@@ -128,13 +128,13 @@ pub(super) fn vgs(
         let roles = Roles::of(vg);
         let extents = vg.extent_size();
         let count = |list: usize| list.to_string();
-        let snapshots = vg.lvs().iter().filter(|lv| is_cow(lv, &roles)).count();
+        let snapshots = vg.lvs().iter().filter(|lv| roles.is_snapshot(lv)).count();
         let partial = report.pvs.iter().any(|pv| pv.missing);
         let metadata = &report.metadata;
         vec![
             vg.name().to_string(),
             count(vg.pvs().len()),
-            count(vg.lvs().iter().filter(|lv| visible(lv, &roles)).count()),
+            count(vg.lvs().iter().filter(|lv| roles.is_listed(lv)).count()),
             count(snapshots),
             attr::vg(vg, partial),
             units.show(extents.bytes_of(vg.extents_total())),
@@ -178,7 +178,6 @@ pub(super) fn lvs(
     let mut rows = Vec::new();
     for vg in &report.vgs {
         let roles = Roles::of(&vg.vg);
-        let missing = missing_keys(vg);
         for (lv, device) in vg.vg.lvs().iter().zip(&vg.lvs) {
             let asked = |(number, (vg_name, lv_name)): (usize, &(&str, Option<&str>))| {
                 let hit = vg.vg.name() == *vg_name && lv_name.is_none_or(|name| lv.name == *name);
@@ -188,9 +187,9 @@ pub(super) fn lvs(
             found.extend(hits.iter().map(|(number, _)| *number));
             let by_name = hits.iter().any(|(_, by_name)| *by_name);
             let chosen = names.is_empty() || !hits.is_empty();
-            let listed = visible(lv, &roles) || args.all || by_name;
+            let listed = roles.is_listed(lv) || args.all || by_name;
             if chosen && listed && roles.kind(lv.name.as_str()) != "snapshot" {
-                rows.push(lv_row(vg, lv, device, &roles, &missing, args));
+                rows.push(lv_row(vg, lv, device, &roles, args));
             }
         }
         // A VG without LVs was found all the same.
@@ -241,52 +240,17 @@ fn pv_name(pv: &PvReport) -> String {
     )
 }
 
-/// Keys of the PVs that were not found.
-fn missing_keys(vg: &VgReport) -> HashSet<&str> {
-    let pairs = vg.vg.pvs().iter().zip(&vg.pvs);
-    pairs
-        .filter(|(_, report)| report.missing)
-        .map(|(pv, _)| pv.key.as_str())
-        .collect()
-}
-
-/// Whether a part of the LV, however deep below, is on a missing PV.
-fn partial(vg: &Vg, lv: &Lv, missing: &HashSet<&str>, depth: u32) -> bool {
-    // Nesting has a handful of levels; a text that nests in circles ends here.
-    const DEEPEST: u32 = 16;
-    if missing.is_empty() || depth > DEEPEST {
-        return false;
-    }
-    let text = lv.uses().any(|used| missing.contains(used.key));
-    let mut below = lv.refers().filter_map(|name| vg.lv(name));
-    text || below.any(|below| partial(vg, below, missing, depth + 1))
-}
-
-fn is_cow(lv: &Lv, roles: &Roles) -> bool {
-    matches!(roles.role(lv.name.as_str()), Some((Role::Cow, _)))
-}
-
-/// A thick snapshot lacks the status word and is shown all the same; the LV
-/// that ties it to its origin has it and is not.
-fn visible(lv: &Lv, roles: &Roles) -> bool {
-    if roles.kind(lv.name.as_str()) == "snapshot" {
-        return false;
-    }
-    lv.visible() || is_cow(lv, roles)
-}
-
 fn lv_row(
     report: &VgReport,
     lv: &Lv,
     device: &LvReport,
     roles: &Roles,
-    missing: &HashSet<&str>,
     args: &LvsArgs,
 ) -> Vec<String> {
     let vg = &report.vg;
     let name = lv.name.as_str();
     let bracketed = |name: &str| match vg.lv(name) {
-        Some(lv) if !visible(lv, roles) => format!("[{name}]"),
+        Some(lv) if !roles.is_listed(lv) => format!("[{name}]"),
         _ => name.to_owned(),
     };
     let key = |key| roles.str(name, key).map(bracketed).unwrap_or_default();
@@ -303,7 +267,7 @@ fn lv_row(
     vec![
         bracketed(name),
         vg.name().to_string(),
-        attr::lv(vg, lv, roles, live, partial(vg, lv, missing, 0)),
+        attr::lv(vg, lv, roles, live, report.is_partial(lv)),
         args.units.units.show(size),
         pool,
         origin,

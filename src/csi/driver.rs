@@ -1,21 +1,30 @@
 //! What all services share, and how a call becomes a job.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio_util::task::TaskTracker;
 use tonic::{Response, Status};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, LvState};
 use crate::error::Kind;
+use crate::host::HostResult;
 
-use super::inflight::{InFlight, Job};
+use super::cluster::Cluster;
+use super::format_defaults::FormatDefaults;
+use super::inflight::{Guard, InFlight, Job};
+use super::node;
 use super::status::CsiError;
 
 /// How often to look whether a job hangs: the kernel has no event for something
 /// that does not happen.
 const TICK: Duration = Duration::from_millis(250);
+
+/// Who wants to know how calls ended: name, code and duration.
+pub type CallObserver = dyn Fn(&'static str, tonic::Code, Duration) + Send + Sync;
 
 /// The driver: its engine, its names, and the jobs under way.
 pub struct Driver {
@@ -25,6 +34,11 @@ pub struct Driver {
     pub(super) name: String,
     /// This node's id.
     pub(super) node_id: String,
+    /// The cluster that this is a node of; none in standalone mode.
+    pub(super) cluster: Option<Arc<dyn Cluster>>,
+    /// Arguments for mkfs where a volume has none.
+    pub(super) format_defaults: FormatDefaults,
+    observer: OnceLock<Box<CallObserver>>,
     in_flight: InFlight,
     jobs: TaskTracker,
     calls: AtomicU64,
@@ -46,14 +60,80 @@ impl Driver {
     /// A driver called `name` on the node `node_id`.
     #[must_use]
     pub fn new(engine: Engine, name: impl Into<String>, node_id: impl Into<String>) -> Arc<Self> {
+        let defaults = FormatDefaults::default();
+        Self::make(engine, name.into(), node_id.into(), None, defaults)
+    }
+
+    /// A driver called `name` on the node `node_id` of `cluster`.
+    #[must_use]
+    pub fn in_cluster(
+        engine: Engine,
+        name: impl Into<String>,
+        node_id: impl Into<String>,
+        cluster: Arc<dyn Cluster>,
+        format_defaults: FormatDefaults,
+    ) -> Arc<Self> {
+        let (name, node_id) = (name.into(), node_id.into());
+        Self::make(engine, name, node_id, Some(cluster), format_defaults)
+    }
+
+    fn make(
+        engine: Engine,
+        name: String,
+        node_id: String,
+        cluster: Option<Arc<dyn Cluster>>,
+        format_defaults: FormatDefaults,
+    ) -> Arc<Self> {
         Arc::new(Self {
             engine,
-            name: name.into(),
-            node_id: node_id.into(),
+            name,
+            node_id,
+            cluster,
+            format_defaults,
+            observer: OnceLock::new(),
             in_flight: InFlight::default(),
             jobs: TaskTracker::new(),
             calls: AtomicU64::new(0),
         })
+    }
+
+    /// Tells `observer` how each call that works on disks ended.
+    pub fn observe(&self, observer: Box<CallObserver>) {
+        if self.observer.set(observer).is_err() {
+            tracing::warn!("the driver is observed already");
+        }
+    }
+
+    /// This node's topology beside its name; nothing while it is not known.
+    #[must_use]
+    pub fn topology(&self) -> Option<HashMap<String, String>> {
+        match &self.cluster {
+            None => Some(HashMap::new()),
+            Some(cluster) => cluster.topology(),
+        }
+    }
+
+    /// Keeps calls off a volume while the guard lives; nothing if one is under
+    /// way.
+    #[must_use]
+    pub fn hold(&self, volume: &str) -> Option<Guard> {
+        let job = Job::new("LVMVolume", volume);
+        job.starts();
+        self.in_flight.enter(&job, Some(volume)).ok()
+    }
+
+    /// Where the LV is mounted or its device is bound to.
+    ///
+    /// # Errors
+    /// If the mount table cannot be read.
+    pub fn published(&self, lv: &LvState) -> HostResult<Vec<PathBuf>> {
+        node::published(self, lv)
+    }
+
+    fn called(&self, rpc: &'static str, code: tonic::Code, took: Duration) {
+        if let Some(observer) = self.observer.get() {
+            observer(rpc, code, took);
+        }
     }
 
     /// Waits until every job has ended or hangs in a dead device, and returns
@@ -115,6 +195,7 @@ impl Driver {
                     job: waits.unwrap_or_else(|| other.to_string()),
                 };
                 span.in_scope(|| tracing::info!(%error, "refused"));
+                self.called(rpc, error.kind().code(), Duration::ZERO);
                 return Err(error.into());
             }
         };
@@ -127,6 +208,10 @@ impl Driver {
             let begun = Instant::now();
             let result = work(&driver);
             let took = begun.elapsed();
+            let code = result
+                .as_ref()
+                .map_or_else(|error| error.kind().code(), |_| tonic::Code::Ok);
+            driver.called(rpc, code, took);
             match &result {
                 Ok(_) => tracing::info!(?took, "done"),
                 Err(error) if error.kind() == Kind::Internal => {

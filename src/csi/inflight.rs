@@ -94,7 +94,7 @@ impl InFlight {
 
 /// Holds a job's place; see [`InFlight::enter`].
 #[derive(Debug)]
-pub(super) struct Guard {
+pub struct Guard {
     jobs: InFlight,
     number: u64,
     key: Option<String>,

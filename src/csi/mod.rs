@@ -6,10 +6,12 @@
 //! call finds its result. See [`driver`].
 
 mod capability;
+mod cluster;
 mod context;
 pub mod controller;
 pub mod driver;
 mod endpoint;
+mod format_defaults;
 pub mod identity;
 mod inflight;
 pub mod node;
@@ -23,9 +25,13 @@ mod topology;
 mod volume;
 mod volume_id;
 
-pub use driver::Driver;
+pub use cluster::Cluster;
+pub use driver::{CallObserver, Driver};
 pub use endpoint::{Endpoint, EndpointError};
-pub use server::{ServeError, serve, standalone};
+pub use format_defaults::{FormatDefault, FormatDefaultError, FormatDefaults};
+pub use inflight::Guard;
+pub use server::{ServeError, Services, serve, standalone};
+pub(crate) use server::{close, recover, signals};
 pub use socket::{Socket, SocketError};
 
 #[cfg(test)]

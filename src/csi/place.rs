@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use lvm2::name::{LvName, VgName, check_pair};
+use lvm2::name::{LvName, VgName};
 use lvm2::units::{Bytes, ExtentSize, Extents, format_size};
 
 use crate::engine::{Engine, EngineError, VgOutline};
@@ -80,15 +80,9 @@ pub(super) fn find(
         .filter(|name| wanted.is_none_or(|w| w.matches(name)))
     {
         match engine.outline(name) {
-            Ok(outline) => match obstacle(&outline, lv) {
+            Ok(outline) => match outline.obstacle(lv) {
                 Some(reason) => {
-                    let silence = outline.hazards.iter().find(|hazard| hazard.is_silence());
-                    found.silent = found.silent.or_else(|| {
-                        Some(EngineError::Hazard {
-                            vg: name.clone(),
-                            hazard: silence?.clone(),
-                        })
-                    });
+                    found.silent = found.silent.or_else(|| outline.silence());
                     found.unusable.push(reason);
                 }
                 None => found.candidates.push(Candidate::of(&outline)),
@@ -112,19 +106,6 @@ pub(super) fn find(
     }
     order(&mut found.candidates, scheduler);
     Ok(found)
-}
-
-/// Why the VG cannot take a volume, if so.
-fn obstacle(outline: &VgOutline, lv: Option<&LvName>) -> Option<String> {
-    if let Some(refusal) = &outline.refusal {
-        return Some(refusal.to_string());
-    }
-    if let Some(hazard) = outline.hazards.first() {
-        return Some(format!("{}: {hazard}", outline.vg.name()));
-    }
-    check_pair(outline.vg.name(), lv?)
-        .err()
-        .map(|error| error.to_string())
 }
 
 fn order(candidates: &mut [Candidate], scheduler: Scheduler) {

@@ -65,7 +65,16 @@ impl ServeError {
     }
 }
 
-/// Serves Identity, Controller and Node on `listener` until `stop` completes;
+/// Which services are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Services {
+    /// Identity, Controller and Node: standalone.
+    All,
+    /// Identity and Node: an agent, whose volumes somebody else asks for.
+    Node,
+}
+
+/// Serves Identity and the others of `services` on `listener` until `stop` completes;
 /// then no new connection is taken, and calls and jobs under way are given
 /// time to end.
 ///
@@ -73,17 +82,18 @@ impl ServeError {
 /// When the listener cannot be used.
 pub async fn serve(
     driver: Arc<Driver>,
+    services: Services,
     listener: StdListener,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ServeError> {
     let incoming = UnixListenerStream::new(UnixListener::from_std(listener)?);
     let stopping = CancellationToken::new();
     let stopped = stopping.clone();
+    let controller = (services == Services::All)
+        .then(|| ControllerServer::new(ControllerService(Arc::clone(&driver))));
     let server = Server::builder()
         .add_service(IdentityServer::new(IdentityService(Arc::clone(&driver))))
-        .add_service(ControllerServer::new(ControllerService(Arc::clone(
-            &driver,
-        ))))
+        .add_optional_service(controller)
         .add_service(NodeServer::new(NodeService(Arc::clone(&driver))))
         .serve_with_incoming_shutdown(incoming, async move {
             stop.await;
@@ -135,7 +145,7 @@ pub fn standalone(
         let driver = Driver::new(engine.clone(), name, node_id);
         recover(engine.clone()).await;
         tracing::info!(%endpoint, node = node_id, driver = name, "serving");
-        serve(driver, listener, stop).await?;
+        serve(driver, Services::All, listener, stop).await?;
         close(engine).await;
         Ok(())
     });
@@ -148,7 +158,7 @@ pub fn standalone(
 
 /// Clears away what a killed driver left. Trouble with one VG is no reason
 /// not to serve the others.
-async fn recover(engine: Engine) {
+pub(crate) async fn recover(engine: Engine) {
     match tokio::task::spawn_blocking(move || engine.recover()).await {
         Ok(recovery) => {
             for lv in &recovery.removed {
@@ -169,7 +179,7 @@ async fn recover(engine: Engine) {
 }
 
 /// Ends the engine after its queued jobs.
-async fn close(engine: Engine) {
+pub(crate) async fn close(engine: Engine) {
     let closing = tokio::task::spawn_blocking(move || engine.shutdown());
     if tokio::time::timeout(DRAIN, closing).await.is_err() {
         tracing::warn!("the engine still works after {DRAIN:?}");
@@ -177,7 +187,7 @@ async fn close(engine: Engine) {
 }
 
 /// Completes at the first SIGTERM or SIGINT; exits at the second.
-fn signals() -> Result<impl Future<Output = ()> + Send + 'static, io::Error> {
+pub(crate) fn signals() -> Result<impl Future<Output = ()> + Send + 'static, io::Error> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let first = CancellationToken::new();

@@ -204,6 +204,14 @@ pub enum CsiError {
         /// Where.
         at: String,
     },
+    /// The cluster forbids it.
+    #[error("volume {volume} is not published: {reason}")]
+    Objection {
+        /// Its id.
+        volume: String,
+        /// Why.
+        reason: String,
+    },
     /// Something else, or the volume in another way, is mounted there.
     #[error("volume {volume}: {path} is occupied: {detail}")]
     Occupied {
@@ -340,6 +348,7 @@ impl CsiError {
             | Self::Foreign { .. }
             | Self::Ambiguous { .. }
             | Self::WrongAccess { .. }
+            | Self::Objection { .. }
             | Self::PublishedElsewhere { .. }
             | Self::ReadOnlyElsewhere { .. }
             | Self::StillPublished { .. }

@@ -116,11 +116,15 @@ impl Batch {
     /// Runs `jobs` under one lock and with one commit.
     pub(super) fn run(&self, mut jobs: Vec<Job>) -> Done {
         jobs.sort_by_key(|job| job.task.frees());
+        let observer = self.registry.observer();
+        let asked = self.host.clock.monotonic();
         let lock = self.host.locks.lock(
             &format!("V_{}", self.vg),
             LockMode::Exclusive,
             self.config.lock_deadline,
         );
+        let waited = self.host.clock.monotonic().saturating_sub(asked);
+        observer.lock_waited(&self.vg, waited);
         let guard = match lock {
             Ok(guard) => guard,
             Err(source) => {
@@ -270,7 +274,13 @@ impl Batch {
         wiped: &[Arc<PvDevice>],
     ) -> Result<Arc<Loaded>, EngineError> {
         let stamp = self.stamp(accepted);
-        match commit::commit(&self.registry, loaded, vg, &stamp, wiped) {
+        let begun = self.host.clock.monotonic();
+        let committed = commit::commit(&self.registry, loaded, vg, &stamp, wiped);
+        let took = self.host.clock.monotonic().saturating_sub(begun);
+        let requests = accepted.iter().filter(|job| job.commits).count();
+        let observer = self.registry.observer();
+        observer.committed(&self.vg, requests, took);
+        match committed {
             Ok((Committed::Everywhere(mut fresh), _)) => {
                 mark_members(&mut fresh);
                 let fresh = Arc::new(fresh);

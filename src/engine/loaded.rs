@@ -232,26 +232,36 @@ impl Loaded {
 
     /// Use of the metadata areas.
     pub(super) fn metadata_use(&self) -> MetadataUse {
-        let mut usage = MetadataUse::default();
-        let mut smallest = u64::MAX;
-        for copy in self.copies() {
-            usage.areas += 1;
-            let Some(header) = copy.header() else {
-                continue;
-            };
-            if matches!(copy.state, CopyState::Ignored(_)) {
-                continue;
-            }
-            usage.used_areas += 1;
-            if header.size < smallest {
-                smallest = header.size;
-                usage.size = Bytes(header.size);
-                usage.max_text = Bytes(ring::max_text(header.size));
-            }
-            if let Some(locn) = &header.committed {
-                usage.text = Bytes(usage.text.0.max(locn.size));
-            }
-        }
-        usage
+        metadata_use(self.copies())
     }
+
+    /// Use of the metadata areas of one PV.
+    pub(super) fn pv_metadata_use(&self, id: &PvId) -> MetadataUse {
+        let pv = self.pvs.iter().find(|pv| pv.device.id == *id);
+        metadata_use(pv.into_iter().flat_map(|pv| &pv.copies))
+    }
+}
+
+fn metadata_use<'a>(copies: impl Iterator<Item = &'a MetadataCopy>) -> MetadataUse {
+    let mut usage = MetadataUse::default();
+    let mut smallest = u64::MAX;
+    for copy in copies {
+        usage.areas += 1;
+        let Some(header) = copy.header() else {
+            continue;
+        };
+        if matches!(copy.state, CopyState::Ignored(_)) {
+            continue;
+        }
+        usage.used_areas += 1;
+        if header.size < smallest {
+            smallest = header.size;
+            usage.size = Bytes(header.size);
+            usage.max_text = Bytes(ring::max_text(header.size));
+        }
+        if let Some(locn) = &header.committed {
+            usage.text = Bytes(usage.text.0.max(locn.size));
+        }
+    }
+    usage
 }

@@ -19,6 +19,7 @@ mod execute;
 mod hazard;
 mod lanes;
 mod loaded;
+mod observe;
 mod permit;
 mod planned;
 mod prepare;
@@ -26,6 +27,7 @@ mod recover;
 mod registry;
 mod report;
 mod request;
+pub mod roles;
 mod scan;
 mod silence;
 mod state;
@@ -48,9 +50,11 @@ pub use disks::{DiskError, DiskOutcome, DiskRequest, PvState, VgState};
 pub use error::{EngineError, host_kind};
 pub use hazard::Hazard;
 use lvm2::name::{LvName, VgName};
+pub use observe::Observer;
 pub use request::{CreateLv, EngineConfig, Request, Size, Wipe};
 pub use state::{
     LvReport, LvState, MetadataUse, Plan, Problem, PvReport, Recovery, Report, VgOutline, VgReport,
+    VgSummary,
 };
 pub use ticket::Ticket;
 
@@ -180,6 +184,20 @@ impl Engine {
                 hazards: loaded.hazards.clone(),
             })
         })
+    }
+
+    /// One VG's metadata, PVs and metadata areas, without the state of its LVs.
+    /// Reads one header a metadata area; takes no lock. Blocks.
+    ///
+    /// # Errors
+    /// [`EngineError::NoSuchVg`] or [`EngineError::AmbiguousVg`].
+    pub fn summary(&self, name: &VgName) -> Result<VgSummary, EngineError> {
+        self.visit(name, |host, loaded| Ok(report::summary(host, loaded)))
+    }
+
+    /// Tells `observer` from now on. Only the first one is told.
+    pub fn observe(&self, observer: Arc<dyn Observer>) {
+        self.inner.registry.observe(observer);
     }
 
     /// Every PV, VG and LV, from a new look at all devices. Blocks.

@@ -250,7 +250,7 @@ fn plan_extend(
             vec![Step::Refresh { lv: name.clone() }],
         ));
     }
-    if tags::value(&lv.tags, tags::ACCESS) != Some("block") {
+    if !is_raw(lv) {
         let edit = Edit::Extend {
             name: name.clone(),
             to,
@@ -319,6 +319,11 @@ fn plan_extend(
         zero: Some(zero(context.id)),
         instead_of,
     })
+}
+
+/// Whether every byte can be read, and not only what a file system shows.
+fn is_raw(lv: &Lv) -> bool {
+    tags::value(&lv.tags, tags::ACCESS) == Some("block") || lv.has_tag(tags::USE_UNKNOWN)
 }
 
 fn plan_remove(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use lvm2::id::{PvId, VgId};
@@ -16,6 +16,7 @@ use super::error::EngineError;
 use super::hazard::Hazard;
 use super::lanes::{Key, Lanes};
 use super::loaded::Loaded;
+use super::observe::{Nobody, Observer};
 use super::scan::{Known, scan};
 use super::silence::{self, is_silent};
 use super::state::Problem;
@@ -35,6 +36,7 @@ pub(super) struct Registry {
     state: Mutex<State>,
     /// One scan at a time; those who wait for it use its result.
     scanning: Mutex<()>,
+    observer: OnceLock<Arc<dyn Observer>>,
 }
 
 #[derive(Default)]
@@ -97,7 +99,22 @@ impl Registry {
             lanes: Lanes::default(),
             state: Mutex::default(),
             scanning: Mutex::default(),
+            observer: OnceLock::new(),
         }
+    }
+
+    /// Who is told; the first one stays.
+    pub(super) fn observe(&self, observer: Arc<dyn Observer>) {
+        if self.observer.set(observer).is_err() {
+            tracing::warn!("the engine is observed already");
+        }
+    }
+
+    /// Whom to tell.
+    pub(super) fn observer(&self) -> Arc<dyn Observer> {
+        self.observer
+            .get()
+            .map_or_else(|| Arc::new(Nobody) as Arc<dyn Observer>, Arc::clone)
     }
 
     /// Names of all VGs.
@@ -236,7 +253,8 @@ impl Registry {
     /// Remembers what a commit or a reload made of a VG.
     pub(super) fn store(&self, loaded: Arc<Loaded>) {
         let name = loaded.vg.name().clone();
-        self.state().vgs.insert(name, Entry::One(loaded));
+        self.state().vgs.insert(name.clone(), Entry::One(loaded));
+        self.observer().changed(&name);
     }
 
     /// The sequence number of a commit whose outcome is unknown, or 0.
@@ -257,6 +275,7 @@ impl Registry {
     /// Drops what is known of a VG after a commit whose outcome is unknown.
     pub(super) fn forget(&self, name: &VgName) {
         self.state().vgs.remove(name);
+        self.observer().changed(name);
     }
 
     /// Looks at all devices again.

@@ -16,7 +16,9 @@ use super::loaded::Loaded;
 use super::permit;
 use super::prepare::{self, Context, Zero};
 use super::request::Request;
-use super::state::{LvReport, LvState, Plan, Problem, PvReport, Report, VgReport};
+use super::state::{
+    LvReport, LvState, MetadataUse, Plan, Problem, PvReport, Report, VgReport, VgSummary,
+};
 use super::visit::Visitor;
 use crate::host::Host;
 
@@ -87,6 +89,17 @@ pub(super) fn vg(host: &Host, loaded: &Loaded) -> Result<VgReport, EngineError> 
     })
 }
 
+/// One VG without the devices of its LVs.
+pub(super) fn summary(host: &Host, loaded: &Loaded) -> VgSummary {
+    VgSummary {
+        vg: Arc::clone(&loaded.vg),
+        pvs: pvs(loaded),
+        refusal: loaded.refusal(&host.identity),
+        hazards: loaded.hazards.clone(),
+        metadata: loaded.metadata_use(),
+    }
+}
+
 fn pvs(loaded: &Loaded) -> Vec<PvReport> {
     let vg = &loaded.vg;
     let mut used: HashMap<&str, u64> = HashMap::new();
@@ -111,6 +124,7 @@ fn pvs(loaded: &Loaded) -> Vec<PvReport> {
                 allocatable: pv.allocatable,
                 tags: pv.tags.clone(),
                 extents: (pv.pe_count, Extents(allocated)),
+                metadata: loaded.pv_metadata_use(&pv.id),
             }
         })
         .collect()
@@ -129,6 +143,7 @@ fn orphan(pv: &FoundPv) -> PvReport {
         missing: false,
         tags: Vec::new(),
         extents: (Extents(0), Extents(0)),
+        metadata: MetadataUse::default(),
     }
 }
 

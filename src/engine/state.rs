@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use lvm2::check::Refusal;
 use lvm2::id::{LvId, PvId};
-use lvm2::model::Vg;
-use lvm2::name::{LvName, VgName};
+use lvm2::model::{Lv, Vg};
+use lvm2::name::{LvName, VgName, check_pair};
 use lvm2::tables::DevNo;
-use lvm2::units::{Bytes, Extents};
+use lvm2::units::{Bytes, Extents, SECTOR};
 
+use super::error::EngineError;
 use super::hazard::Hazard;
 use crate::host::{DeviceInfo, DmDevice, Skipped};
 
@@ -73,6 +74,87 @@ pub struct VgOutline {
     pub hazards: Vec<Hazard>,
 }
 
+impl VgReport {
+    /// Whether a part of the LV, however deep below, is on a missing PV.
+    #[must_use]
+    pub fn is_partial(&self, lv: &Lv) -> bool {
+        let pairs = self.vg.pvs().iter().zip(&self.pvs);
+        let missing: Vec<_> = pairs
+            .filter(|(_, report)| report.missing)
+            .map(|(pv, _)| pv.key.as_str())
+            .collect();
+        partial(&self.vg, lv, &missing, 0)
+    }
+}
+
+fn partial(vg: &Vg, lv: &Lv, missing: &[&str], depth: u32) -> bool {
+    // Nesting has a handful of levels; a text that nests in circles ends here.
+    const DEEPEST: u32 = 16;
+    if missing.is_empty() || depth > DEEPEST {
+        return false;
+    }
+    let text = lv.uses().any(|used| missing.contains(&used.key));
+    let mut below = lv.refers().filter_map(|name| vg.lv(name));
+    text || below.any(|below| partial(vg, below, missing, depth + 1))
+}
+
+impl VgOutline {
+    /// Why the VG cannot take a new LV of this name, or of any, if so.
+    #[must_use]
+    pub fn obstacle(&self, lv: Option<&LvName>) -> Option<String> {
+        let pair = || check_pair(self.vg.name(), lv?).err();
+        obstacle(self.vg.name(), self.refusal.as_deref(), &self.hazards)
+            .or_else(|| pair().map(|error| error.to_string()))
+    }
+
+    /// The device that does not answer, if that is why the VG is not usable.
+    #[must_use]
+    pub fn silence(&self) -> Option<EngineError> {
+        let hazard = self.hazards.iter().find(|hazard| hazard.is_silence())?;
+        Some(EngineError::Hazard {
+            vg: self.vg.name().clone(),
+            hazard: hazard.clone(),
+        })
+    }
+}
+
+fn obstacle(vg: &VgName, refusal: Option<&Refusal>, hazards: &[Hazard]) -> Option<String> {
+    let hazard = || hazards.first().map(|hazard| format!("{vg}: {hazard}"));
+    refusal.map(ToString::to_string).or_else(hazard)
+}
+
+/// What publishing a VG's state needs to know: everything but its LVs' devices.
+#[derive(Clone, Debug)]
+pub struct VgSummary {
+    /// The metadata.
+    pub vg: Arc<Vg>,
+    /// Its PVs, in the metadata's order.
+    pub pvs: Vec<PvReport>,
+    /// Why this VG may not be changed by its metadata, if so.
+    pub refusal: Option<Arc<Refusal>>,
+    /// States of its devices that forbid changes.
+    pub hazards: Vec<Hazard>,
+    /// Use of the metadata areas.
+    pub metadata: MetadataUse,
+}
+
+impl VgSummary {
+    /// Why the VG may not be changed, if so.
+    #[must_use]
+    pub fn obstacle(&self) -> Option<String> {
+        obstacle(self.vg.name(), self.refusal.as_deref(), &self.hazards)
+    }
+
+    /// Whether the VG belongs to another host, which is nothing to worry about.
+    #[must_use]
+    pub fn is_foreign(&self) -> bool {
+        matches!(
+            self.refusal.as_deref(),
+            Some(Refusal::ForeignSystemId { .. })
+        )
+    }
+}
+
 /// Use of the metadata areas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MetadataUse {
@@ -89,10 +171,12 @@ pub struct MetadataUse {
 }
 
 impl MetadataUse {
-    /// What the largest text has more than the present one.
+    /// What the largest text has more than the present one, in whole sectors,
+    /// as lvm2 counts it.
     #[must_use]
     pub fn free(&self) -> Bytes {
-        Bytes(self.max_text.0.saturating_sub(self.text.0))
+        let free = self.max_text.0.saturating_sub(self.text.0);
+        Bytes(free / SECTOR * SECTOR)
     }
 }
 
@@ -117,6 +201,8 @@ pub struct PvReport {
     pub tags: Vec<String>,
     /// Extents in all and allocated.
     pub extents: (Extents, Extents),
+    /// Use of its metadata areas.
+    pub metadata: MetadataUse,
 }
 
 /// An LV's device in a [`Report`].

@@ -13,6 +13,9 @@ pub const FILESYSTEM: &str = "lvcsi.fs=";
 pub const FORMATTING: &str = "lvcsi.mkfs=";
 /// Prefix of the access type asked for at creation: `mount` or `block`.
 pub const ACCESS: &str = "lvcsi.access=";
+/// On a volume of which nobody said at creation what for: until it is published
+/// it counts as one whose every byte can be read.
+pub const USE_UNKNOWN: &str = "lvcsi.use-unknown";
 /// On a volume that may be mounted at several places of its node.
 pub const SHARED: &str = "lvcsi.shared";
 /// Prefix of the CSI name, where the LV's name is not exactly that.

@@ -12,18 +12,20 @@ use super::activity::{Activity, Asked, Obstacle, Watch};
 use super::backup::Backups;
 use super::batch::{Batch, Task};
 use super::error::EngineError;
+use super::observe::Meter;
 use super::prepare::Zero;
 use super::registry::Registry;
 use super::request::{EngineConfig, Request};
 use super::state::LvState;
 use super::zeroing::Zeroing;
-use crate::host::LockGuard;
+use crate::host::{Host, LockGuard};
 
 type Answer = Result<LvState, EngineError>;
 
 /// Where an answer goes. A caller that went away is no reason to stop.
 pub(super) struct Reply {
     sender: oneshot::Sender<Answer>,
+    meter: Meter,
     /// Until the answer is given the LV counts as being worked on.
     _asked: Asked,
 }
@@ -32,6 +34,8 @@ impl Reply {
     /// Answers. A caller that went away needs no answer, or asks again; its job
     /// is done all the same.
     pub(super) fn send(self, answer: Answer) {
+        let result = answer.as_ref().map(|_| ()).map_err(EngineError::kind);
+        self.meter.stop(result);
         let _ = self.sender.send(answer);
     }
 }
@@ -61,6 +65,8 @@ pub(super) struct Job {
 /// The handle of a worker.
 pub(super) struct Worker {
     vg: VgName,
+    host: Host,
+    registry: Arc<Registry>,
     queue: Sender<Message>,
     activity: Arc<Activity>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -86,6 +92,8 @@ impl Worker {
             Arc::clone(&activity),
         );
         let name = format!("vg-{vg}");
+        let own_host = host.clone();
+        let own_registry = Arc::clone(&registry);
         let state = State {
             batch: Batch {
                 host,
@@ -109,6 +117,8 @@ impl Worker {
         })?;
         Ok(Self {
             vg,
+            host: own_host,
+            registry: own_registry,
             queue,
             activity,
             thread: Some(thread),
@@ -128,6 +138,7 @@ impl Worker {
         let names = request.names().into_iter().cloned().collect();
         let reply = Reply {
             sender,
+            meter: Meter::start(request.verb(), &self.host, &self.registry),
             _asked: self.activity.ask(names),
         };
         let _ = self.queue.send(Message::Request(request, reply));

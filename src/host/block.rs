@@ -81,6 +81,14 @@ pub trait BlockDevices: Send + Sync {
     /// an earlier [`discover`](Self::discover) still holds.
     fn generation(&self) -> u64;
 
+    /// Hears of changes of block devices as they happen, LVs included: also of
+    /// a device that another program has written to and closed, where udev
+    /// watches it. Every caller has ears of its own.
+    ///
+    /// # Errors
+    /// Where events cannot be heard.
+    fn events(&self) -> HostResult<Box<dyn DeviceEvents>>;
+
     /// Opens `device` for reading, and for writing too when `write` is set.
     fn open(&self, device: &DeviceInfo, write: bool) -> HostResult<Arc<dyn BlockDevice>>;
 
@@ -106,6 +114,16 @@ pub trait BlockDevices: Send + Sync {
     /// Every signature on the device. Of a kind that keeps several copies one
     /// is found; the others come up when that one is gone.
     fn signatures(&self, device: &DeviceInfo) -> HostResult<Vec<Signature>>;
+}
+
+/// Changes of block devices as they happen.
+pub trait DeviceEvents: Send {
+    /// Waits until something may have changed, at most for `timeout`. Whether
+    /// something did.
+    ///
+    /// # Errors
+    /// When nothing can be heard any more.
+    fn wait(&mut self, timeout: Duration) -> HostResult<bool>;
 }
 
 /// An open block device. Offsets and lengths need no alignment: the

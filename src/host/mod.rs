@@ -23,7 +23,7 @@ pub mod watch;
 
 use std::sync::Arc;
 
-pub use block::{BlockDevice, BlockDevices, DeviceInfo, SkipReason, Skipped};
+pub use block::{BlockDevice, BlockDevices, DeviceEvents, DeviceInfo, SkipReason, Skipped};
 pub use candidate::{Candidate, Signature, Unfit};
 pub use clock::Clock;
 pub use dm::{DeviceMapper, DmDevice, DmEntry, Exposure, SuspendMode};

@@ -4,7 +4,11 @@
 //! ever changed by patches that name the fields that we own (see [`patch`]),
 //! so a field that a newer or older release wrote is never lost.
 
+pub mod agent;
+pub mod args;
+pub mod client;
 pub mod crd;
+pub mod events;
 pub mod names;
 pub mod patch;
 pub mod quantity;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use lvcsi::host::{
-    BlockDevice, BlockDevices, Candidate, DeviceInfo, HostResult, Signature, Skipped,
+    BlockDevice, BlockDevices, Candidate, DeviceEvents, DeviceInfo, HostResult, Signature, Skipped,
 };
 
 type Hook = Box<dyn FnOnce() + Send>;
@@ -55,6 +55,9 @@ impl Tripwire {
 impl BlockDevices for Tripwire {
     fn discover(&self) -> HostResult<(Vec<DeviceInfo>, Vec<Skipped>)> {
         self.inner.discover()
+    }
+    fn events(&self) -> HostResult<Box<dyn DeviceEvents>> {
+        self.inner.events()
     }
     fn generation(&self) -> u64 {
         self.inner.generation()

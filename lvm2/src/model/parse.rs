@@ -118,6 +118,7 @@ pub(crate) fn header(tree: &Section, name: &str, vg: &Section) -> Result<Header,
         lock_type: keys.optional_text("lock_type")?,
         allocation_policy: keys.optional_text("allocation_policy")?,
         max_lv: keys.optional_unsigned("max_lv")?.unwrap_or(0),
+        max_pv: keys.optional_unsigned("max_pv")?.unwrap_or(0),
         historical: historical
             .into_iter()
             .flat_map(|section| section.sections())

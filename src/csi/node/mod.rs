@@ -36,6 +36,10 @@ const CAPABILITIES: [Rpc; 4] = [
     Rpc::SingleNodeMultiWriter,
 ];
 
+/// What an agent offers: the contract's list. With `SINGLE_NODE_MULTI_WRITER`
+/// the kubelet would ask for what `shared` is there to decide.
+const CONTRACTED: [Rpc; 2] = [Rpc::GetVolumeStats, Rpc::ExpandVolume];
+
 #[tonic::async_trait]
 impl Node for NodeService {
     async fn node_publish_volume(
@@ -112,14 +116,17 @@ impl Node for NodeService {
         &self,
         _: Request<NodeGetCapabilitiesRequest>,
     ) -> Result<Response<NodeGetCapabilitiesResponse>, Status> {
-        let capabilities = CAPABILITIES
-            .iter()
-            .map(|rpc| NodeServiceCapability {
-                r#type: Some(Type::Rpc(RpcCapability {
-                    r#type: (*rpc).into(),
-                })),
-            })
-            .collect();
+        let capabilities = match self.0.cluster {
+            Some(_) => &CONTRACTED[..],
+            None => &CAPABILITIES[..],
+        }
+        .iter()
+        .map(|rpc| NodeServiceCapability {
+            r#type: Some(Type::Rpc(RpcCapability {
+                r#type: (*rpc).into(),
+            })),
+        })
+        .collect();
         Ok(Response::new(NodeGetCapabilitiesResponse { capabilities }))
     }
 
@@ -127,11 +134,19 @@ impl Node for NodeService {
         &self,
         _: Request<NodeGetInfoRequest>,
     ) -> Result<Response<NodeGetInfoResponse>, Status> {
+        let more = self.0.topology().ok_or_else(|| {
+            Status::unavailable(
+                "the labels of this node are not known yet: the API server did not answer; ask \
+                 again",
+            )
+        })?;
+        let mut place = topology::of_node(&self.0.node_id);
+        place.segments.extend(more);
         Ok(Response::new(NodeGetInfoResponse {
             node_id: self.0.node_id.clone(),
             // LVM has no limit that a node could meet.
             max_volumes_per_node: 0,
-            accessible_topology: Some(topology::of_node(&self.0.node_id)),
+            accessible_topology: Some(place),
         }))
     }
 

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use lvm2::name::Tag;
+
 use crate::engine::{LvState, Request, tags};
 use crate::host::{FsKind, MountEntry};
 
@@ -35,6 +37,14 @@ pub(super) fn publish(
     let host = driver.engine.host();
     let target = target::target(required("target_path", &request.target_path)?)?;
     let target = host.fs.resolve(&target).of_volume(&request.volume_id)?;
+    if let Some(cluster) = &driver.cluster
+        && let Some(reason) = cluster.objection(&request.volume_id)
+    {
+        return Err(CsiError::Objection {
+            volume: request.volume_id.clone(),
+            reason,
+        });
+    }
     let lv = driver.volume(&request.volume_id)?;
     if let Some(made) = tags::value(&lv.tags, tags::ACCESS)
         && made != capability.access.word()
@@ -46,7 +56,10 @@ pub(super) fn publish(
             asked: capability.access.word(),
         });
     }
-    let (lv, node) = activate(driver, lv)?;
+    let (mut lv, node) = activate(driver, lv)?;
+    if tags::value(&lv.tags, tags::ACCESS).is_none() {
+        lv.tags = remember_access(driver, &lv, capability.access.word());
+    }
     let mounts = host.fs.mounts().of_volume(&request.volume_id)?;
     let publication = Publication {
         driver,
@@ -65,6 +78,24 @@ pub(super) fn publish(
         }
     }
     Ok(NodePublishVolumeResponse {})
+}
+
+/// Notes on an LV, made by somebody who could not say what for, what it is used
+/// for, and returns its tags. From now on it is known whether what the LV grows
+/// by must be zeroed; where it cannot be noted, that is done.
+fn remember_access(driver: &Driver, lv: &LvState, access: &'static str) -> Vec<String> {
+    let request = Request::Tags {
+        name: lv.name.clone(),
+        add: tags::with_value(tags::ACCESS, access).into_iter().collect(),
+        remove: Tag::new(tags::USE_UNKNOWN).into_iter().collect(),
+    };
+    match driver.engine.submit(&lv.vg, request).wait() {
+        Ok(tagged) => tagged.tags,
+        Err(error) => {
+            tracing::warn!(volume = %lv.name, access, %error, "the use of the volume is not noted");
+            lv.tags.clone()
+        }
+    }
 }
 
 /// The volume with its device, which is made to appear if it is not there.
@@ -214,6 +245,7 @@ impl Publication<'_> {
     /// next call knows that the half-made content is nobody's data.
     fn make(&self, kind: FsKind, options: &[String]) -> Result<FsKind, CsiError> {
         let fs = &self.driver.engine.host().fs;
+        let options = self.driver.format_defaults.or(kind, options);
         self.tag(tags::FORMATTING, kind)?;
         fs.make(&self.node, kind, options)
             .of_volume(&self.volume())?;

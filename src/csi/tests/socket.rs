@@ -1,6 +1,6 @@
 use super::super::proto::controller_client::ControllerClient;
 use super::super::proto::identity_client::IdentityClient;
-use super::super::server::serve;
+use super::super::server::{Services, serve};
 use super::super::socket::Socket;
 use super::*;
 use crate::host::sim::{CallKind, Fault};
@@ -21,7 +21,9 @@ async fn all_services_on_one_socket_until_it_is_told_to_stop() {
     let (socket, listener) = Socket::bind(&path).unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let driver = Arc::clone(&rig.driver);
-    let serving = tokio::spawn(serve(driver, listener, async { drop(stopped.await) }));
+    let serving = tokio::spawn(serve(driver, Services::All, listener, async {
+        drop(stopped.await)
+    }));
     let channel = connect(&path).await;
     let mut identity = IdentityClient::new(channel.clone());
     let info = identity

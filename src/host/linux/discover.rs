@@ -11,6 +11,7 @@ use lvm2::tables::DevNo;
 
 use super::block::{LinuxBlockDevice, path_error};
 use super::devicesfile::DevicesFile;
+use super::ears::Ears;
 use super::events::Events;
 use super::filter::Filter;
 use super::lvmconf::{LvmConf, MdChecks};
@@ -19,7 +20,8 @@ use super::skip::{self, Rules};
 use super::sysfs::{SysDevice, Sysfs, read};
 use super::{examine, probe};
 use crate::host::{
-    BlockDevice, BlockDevices, Candidate, DeviceInfo, HostResult, Signature, SkipReason, Skipped,
+    BlockDevice, BlockDevices, Candidate, DeviceEvents, DeviceInfo, HostResult, Signature,
+    SkipReason, Skipped,
 };
 
 /// Deepest directory below `/dev` that may hold aliases (`/dev/disk/by-id`).
@@ -174,6 +176,10 @@ impl BlockDevices for LinuxBlockDevices {
         }
         skipped.sort_by(|a, b| a.path.cmp(&b.path));
         Ok((usable, skipped))
+    }
+
+    fn events(&self) -> HostResult<Box<dyn DeviceEvents>> {
+        Ok(Box::new(Ears::new()?))
     }
 
     fn generation(&self) -> u64 {

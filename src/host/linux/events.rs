@@ -99,7 +99,7 @@ impl fmt::Debug for Events {
     }
 }
 
-fn listen() -> io::Result<MonitorSocket> {
+pub(super) fn listen() -> io::Result<MonitorSocket> {
     let socket = MonitorBuilder::new_kernel()?
         .match_subsystem("block")?
         .listen()?;
@@ -109,7 +109,7 @@ fn listen() -> io::Result<MonitorSocket> {
 }
 
 /// The monitor implements the I/O traits of an older standard only.
-struct Socket<'a>(&'a MonitorSocket);
+pub(super) struct Socket<'a>(pub(super) &'a MonitorSocket);
 
 impl std::os::fd::AsFd for Socket<'_> {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {

@@ -5,6 +5,7 @@ mod clock;
 mod devicesfile;
 mod discover;
 mod dm;
+mod ears;
 mod events;
 mod examine;
 mod filter;
@@ -85,6 +86,19 @@ impl Default for LinuxConfig {
             probe_timeout: Duration::from_secs(5),
             dev_dir: "/dev".into(),
             run_dir: "/run/lvm".into(),
+        }
+    }
+}
+
+impl LinuxConfig {
+    /// lvm2's lock directory.
+    ///
+    /// # Errors
+    /// As [`LinuxHost::open`].
+    pub fn locks(&self) -> HostResult<PathBuf> {
+        match &self.lock_dir {
+            Some(dir) => Ok(dir.clone()),
+            None => Ok(LvmConf::read(&self.lvm_conf_dir)?.locking_dir()),
         }
     }
 }

@@ -2,15 +2,16 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use super::fault::{CallKind, eio};
 use super::journal::DiskEvent;
 use super::machine::{Entered, OpenFile, Part, Process};
 use super::pages::index;
 use crate::host::{
-    BlockDevice, BlockDevices, Candidate, DeviceInfo, HostError, HostResult, Signature, SkipReason,
-    Skipped, Unfit,
+    BlockDevice, BlockDevices, Candidate, DeviceEvents, DeviceInfo, HostError, HostResult,
+    Signature, SkipReason, Skipped, Unfit,
 };
 
 /// lvm2's smallest PV.
@@ -95,6 +96,25 @@ enum Find<'a> {
     Path,
 }
 
+/// Hears of disks that come and go, and of [`super::SimHost::touch`].
+struct Ears {
+    process: Process,
+    heard: u64,
+}
+
+impl DeviceEvents for Ears {
+    fn wait(&mut self, timeout: Duration) -> HostResult<bool> {
+        let machine = &self.process.machine;
+        let heard = self.heard;
+        let (state, _) = machine
+            .changed
+            .wait_timeout_while(machine.state(), timeout, |state| state.generation == heard)
+            .unwrap_or_else(PoisonError::into_inner);
+        self.heard = state.generation;
+        Ok(self.heard != heard)
+    }
+}
+
 impl BlockDevices for Process {
     fn discover(&self) -> HostResult<(Vec<DeviceInfo>, Vec<Skipped>)> {
         let entered = self.enter(CallKind::Discover, "/sys/block", 0, 0);
@@ -144,6 +164,13 @@ impl BlockDevices for Process {
             sort(info, reason);
         }
         Ok((found, skipped))
+    }
+
+    fn events(&self) -> HostResult<Box<dyn DeviceEvents>> {
+        Ok(Box::new(Ears {
+            process: self.clone(),
+            heard: self.machine.state().generation,
+        }))
     }
 
     fn generation(&self) -> u64 {

@@ -137,6 +137,12 @@ impl SimHost {
         self.plug(path, true);
     }
 
+    /// What udev reports when a program has written to a disk and closed it.
+    pub fn touch(&self) {
+        self.machine.state().generation += 1;
+        self.machine.changed.notify_all();
+    }
+
     fn plug(&self, path: &str, attached: bool) {
         let mut state = self.machine.state();
         state.generation += 1;
@@ -147,6 +153,8 @@ impl SimHost {
         if let Some(disk) = disk {
             disk.attached = attached;
         }
+        drop(state);
+        self.machine.changed.notify_all();
     }
 
     /// Every call of every process since the start or

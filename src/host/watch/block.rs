@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Calls;
 use crate::host::{
-    BlockDevice, BlockDevices, Candidate, DeviceInfo, HostResult, Signature, Skipped,
+    BlockDevice, BlockDevices, Candidate, DeviceEvents, DeviceInfo, HostResult, Signature, Skipped,
 };
 
 /// Discovery and opening.
@@ -38,6 +38,11 @@ impl BlockDevices for Devices {
     fn discover(&self) -> HostResult<(Vec<DeviceInfo>, Vec<Skipped>)> {
         self.calls
             .during("list", "block devices".into(), || self.inner.discover())
+    }
+
+    fn events(&self) -> HostResult<Box<dyn DeviceEvents>> {
+        // Waiting is what it is for: no call that could hang.
+        self.inner.events()
     }
 
     fn generation(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! Tests of the resources and the agent, on objects as JSON.
 
 mod crds;
+pub(in crate::kube) mod fake;
 mod objects;
 mod schema;
 

@@ -6,12 +6,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lvm2::model::Vg;
+use lvm2::model::{Lv, Vg};
 use lvm2::text::Section;
 
 /// What an LV is to the one that builds on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub enum Role {
     /// Origin of a thick snapshot.
     Origin,
     /// Thick snapshot: the LV that holds the changed blocks.
@@ -45,14 +45,15 @@ pub(super) enum Role {
 }
 
 /// The first segments of the LVs of a VG, and the LVs' roles.
-pub(super) struct Roles {
+pub struct Roles {
     segments: HashMap<String, Arc<Section>>,
     roles: HashMap<String, (Role, String)>,
 }
 
 impl Roles {
     /// Reads the roles. A text that the model parsed parses here too.
-    pub(super) fn of(vg: &Vg) -> Self {
+    #[must_use]
+    pub fn of(vg: &Vg) -> Self {
         let mut found = Self {
             segments: HashMap::new(),
             roles: HashMap::new(),
@@ -113,8 +114,23 @@ impl Roles {
         }
     }
 
+    /// Whether it is a thick snapshot.
+    #[must_use]
+    pub fn is_snapshot(&self, lv: &Lv) -> bool {
+        matches!(self.role(lv.name.as_str()), Some((Role::Cow, _)))
+    }
+
+    /// Whether lvm2 counts and lists the LV. A thick snapshot lacks the status
+    /// word and is listed all the same; the LV that ties it to its origin has
+    /// it and is not.
+    #[must_use]
+    pub fn is_listed(&self, lv: &Lv) -> bool {
+        self.kind(lv.name.as_str()) != "snapshot" && (lv.visible() || self.is_snapshot(lv))
+    }
+
     /// What the LV is to others, and to which.
-    pub(super) fn role(&self, lv: &str) -> Option<(Role, &str)> {
+    #[must_use]
+    pub fn role(&self, lv: &str) -> Option<(Role, &str)> {
         // The spare belongs to no pool in particular, so nothing names it.
         let spare = || lv.ends_with("_pmspare").then_some((Role::PoolMeta, ""));
         self.roles
@@ -124,17 +140,20 @@ impl Roles {
     }
 
     /// A string of the LV's first segment.
-    pub(super) fn str(&self, lv: &str, key: &str) -> Option<&str> {
+    #[must_use]
+    pub fn str(&self, lv: &str, key: &str) -> Option<&str> {
         self.segments.get(lv)?.str(key)
     }
 
     /// A number of the LV's first segment.
-    pub(super) fn int(&self, lv: &str, key: &str) -> Option<i64> {
+    #[must_use]
+    pub fn int(&self, lv: &str, key: &str) -> Option<i64> {
         self.segments.get(lv)?.int(key)
     }
 
     /// The type of the LV's first segment, without its `+FLAG` suffixes.
-    pub(super) fn kind(&self, lv: &str) -> &str {
+    #[must_use]
+    pub fn kind(&self, lv: &str) -> &str {
         let kind = self.str(lv, "type").unwrap_or_default();
         kind.split('+').next().unwrap_or_default()
     }

@@ -1,0 +1,150 @@
+//! Starting and ending the agent.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::args::AgentArgs;
+use super::pages::pages;
+use super::register::{self, Plan};
+use super::{Parts, Settings, reconcile};
+use crate::csi::{self, ServeError, Services, Socket};
+use crate::engine::{Engine, EngineConfig};
+use crate::error::Kind;
+use crate::host::Host;
+use crate::http;
+use crate::kube::client::{ClientError, client};
+use crate::metrics::{Metrics, MetricsError};
+
+/// How long reconcilers may take once the agent was asked to stop.
+const DRAIN: Duration = Duration::from_secs(30);
+
+/// Why the agent ended.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The CSI service.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// The cluster.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// Metrics.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+    /// The address of metrics and health.
+    #[error("listen at {address}: {source}")]
+    Listen {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl AgentError {
+    /// What a caller may conclude.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Serve(error) => error.kind(),
+            Self::Client(_) => Kind::InvalidArgument,
+            Self::Listen { .. } => Kind::FailedPrecondition,
+            Self::Metrics(_) => Kind::Internal,
+        }
+    }
+}
+
+/// Runs the agent until SIGTERM or SIGINT.
+///
+/// # Errors
+/// When anything needed does not start. The API server is not needed.
+pub fn run(host: Host, config: EngineConfig, arguments: &AgentArgs) -> Result<(), AgentError> {
+    arguments.peer.warn();
+    let (socket, listener) = Socket::bind(arguments.endpoint.path()).map_err(ServeError::from)?;
+    let engine = Engine::start(host, config).map_err(ServeError::from)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(ServeError::from)?;
+    let ended = runtime.block_on(serve(engine, listener, arguments));
+    drop(socket);
+    // Threads that hang in a dead device must not keep the process.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    tracing::info!("stopped");
+    ended
+}
+
+async fn serve(
+    engine: Engine,
+    listener: std::os::unix::net::UnixListener,
+    arguments: &AgentArgs,
+) -> Result<(), AgentError> {
+    let signal = csi::signals().map_err(ServeError::from)?;
+    let client = client(&arguments.cluster).await?;
+    let metrics = Arc::new(Metrics::new()?);
+    let ready = Arc::new(AtomicBool::new(false));
+    if let Some(address) = arguments.listen_address.0 {
+        let listener = http::listen(address)
+            .await
+            .map_err(|source| AgentError::Listen { address, source })?;
+        let pages = pages(&engine, &metrics, &ready, &arguments.metrics_path);
+        tokio::spawn(http::serve(listener, pages));
+    }
+    csi::recover(engine.clone()).await;
+    let stop = CancellationToken::new();
+    let settings = Settings {
+        namespace: arguments.cluster.namespace(),
+        node: arguments.nodeid.0.clone(),
+        driver: arguments.name.0.clone(),
+        topology_keys: arguments.topology_keys(),
+        format_defaults: arguments.default_format_options.iter().cloned().collect(),
+        any_vg: arguments.cluster.allow_any_vg,
+        interval: Duration::from_secs(arguments.node_polling_interval.get()),
+    };
+    let Parts {
+        agent,
+        driver,
+        loops,
+    } = Parts::new(&engine, client, metrics, settings, &stop);
+    let topology = Arc::clone(&loops.topology);
+    let reconciler = tokio::spawn(reconcile(agent, loops, stop.clone()));
+    let plan = Plan::of(
+        arguments.register,
+        &arguments.name.0,
+        &arguments.endpoint,
+        &arguments.kubelet_dir,
+    );
+    let registrar = plan.map(|plan| {
+        let (registered, _) = watch::channel(None);
+        tokio::spawn(register::register(plan, topology, registered))
+    });
+    tracing::info!(
+        endpoint = %arguments.endpoint,
+        node = arguments.nodeid.0,
+        driver = arguments.name.0,
+        "serving"
+    );
+    ready.store(true, Ordering::Release);
+    let stopping = stop.clone();
+    let stopped = async move {
+        signal.await;
+        stopping.cancel();
+    };
+    let ended = csi::serve(driver, Services::Node, listener, stopped).await;
+    stop.cancel();
+    if let Some(registrar) = registrar {
+        // Ends with its socket, so that the kubelet sees it go.
+        registrar.abort();
+        let _ = registrar.await;
+    }
+    if tokio::time::timeout(DRAIN, reconciler).await.is_err() {
+        tracing::warn!("reconcilers still work; what they do is found again at the next start");
+    }
+    csi::close(engine).await;
+    Ok(ended?)
+}
