@@ -3,7 +3,7 @@
 //!
 //! `cargo xtask test guest guest-noudev` runs these in the guest, one at a
 //! time (`--test-threads=1`). Each test leaves nothing behind, and says so.
-//! `LVCSI_SEED` repeats random choices, `LVCSI_FULL=1` runs the long versions.
+//! `LVCSI_SEED` repeats random choices, `LVCSI_NIGHTLY=1` runs the long versions.
 
 #![allow(
     clippy::disallowed_types,

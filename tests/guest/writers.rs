@@ -5,18 +5,14 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use lvcsi::host::LockMode;
-use lvcsi_kit::{LoopVg, VgSpec};
+use lvcsi_kit::{LoopVg, VgSpec, proof};
 
 use crate::common::{Native, machine};
 use crate::support::{Tidy, all_well};
 
 /// lvm2 takes about a second per lvcreate in an emulated guest.
 fn creates() -> usize {
-    if std::env::var_os("LVCSI_FULL").is_some_and(|v| v == "1") {
-        200
-    } else {
-        40
-    }
+    if proof::nightly() { 200 } else { 40 }
 }
 
 #[test]

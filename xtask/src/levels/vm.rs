@@ -26,20 +26,20 @@ fn device_tests(udev: bool, length: Length) -> Result<Tally> {
     let programs = Programs::build()?;
     let mut env = programs.env();
     env.extend(length.env().map(|(key, value)| (key.into(), value.into())));
-    if udev {
-        // The tests that take long at their full length, once is enough.
-        env.push(("LVCSI_FULL".into(), "1".into()));
-    }
+    let timeout = match length {
+        Length::Short => 40,
+        Length::Nightly => 120,
+    };
     let options = Options {
         udev,
-        timeout: Duration::from_secs(40 * MINUTE),
+        timeout: Duration::from_secs(timeout * MINUTE),
         env,
         ..Options::default()
     };
     let breadth = if udev {
         Breadth::Full
     } else {
-        Breadth::Other(length)
+        Breadth::WithoutUdev(length)
     };
     let (tally, status) = counted(&options, &programs.device_tests(breadth))?;
     Ok(tally.with_status(status))

@@ -137,7 +137,7 @@ fn tests_in_vm(programs: &Programs, length: Length) -> Result<Tally> {
     let mut counter = Counter::new();
     let mut worst = 0;
     for test in programs.tests.iter().filter(|test| test.loop_level) {
-        let args: Vec<_> = test.args(Breadth::Other(length)).collect();
+        let args: Vec<_> = test.args(Breadth::OtherMachine(length)).collect();
         let command = format!(
             "cd {CHECKOUT} && sudo LVCSI_BIN={PROGRAMS}/{} CARGO_MANIFEST_DIR={CHECKOUT} \
              timeout {TEST_SECONDS} {CHECKOUT}/vagrant/in-vm.sh -- {PROGRAMS}/{} {}",
