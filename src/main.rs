@@ -10,6 +10,7 @@ use lvcsi::engine::{EngineConfig, host_kind};
 use lvcsi::error::Kind;
 use lvcsi::host::linux::apart;
 use lvcsi::kube::agent::AgentArgs;
+use lvcsi::kube::controller::ControllerArgs;
 use lvcsi::{cli, compat, csi, kube, telemetry};
 
 /// CSI driver and native LVM2 engine for local volumes
@@ -32,6 +33,9 @@ enum Command {
     /// Serve this node's part of a cluster: CSI Node service, LVMVolumes, LVMNode
     #[command(after_help = cli::EXIT_STATUSES)]
     Agent(Box<AgentArgs>),
+    /// Serve a cluster's CSI Controller service: places, deletes and expands volumes
+    #[command(after_help = cli::EXIT_STATUSES)]
+    Controller(Box<ControllerArgs>),
     /// Print the custom resource definitions, or write them to a directory
     #[command(hide = true)]
     Crds {
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
     match command {
         Command::Standalone(standalone) => serve(&host, config, &standalone),
         Command::Agent(arguments) => agent(&host, config, &arguments),
+        Command::Controller(arguments) => controller(&arguments),
         Command::Crds { dir } => match kube::crd::write(dir.as_deref()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => failed(Kind::Internal, &error),
@@ -104,6 +109,16 @@ fn agent(host: &HostArgs, config: EngineConfig, arguments: &AgentArgs) -> ExitCo
         Err(error) => return failed(error.kind(), &error),
     };
     match kube::agent::run(machine, config, arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(error.kind(), &error),
+    }
+}
+
+fn controller(arguments: &ControllerArgs) -> ExitCode {
+    if let Err(error) = telemetry::init(arguments.log_format, "info,kube=warn") {
+        return failed(Kind::InvalidArgument, &error);
+    }
+    match kube::controller::run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(error.kind(), &error),
     }

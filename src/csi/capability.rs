@@ -9,7 +9,7 @@ use super::proto::volume_capability::AccessType;
 use super::proto::volume_capability::access_mode::Mode;
 
 /// File systems that volumes can have.
-pub(super) const FILESYSTEMS: [FsKind; 4] = [FsKind::Ext2, FsKind::Ext3, FsKind::Ext4, FsKind::Xfs];
+pub(crate) const FILESYSTEMS: [FsKind; 4] = [FsKind::Ext2, FsKind::Ext3, FsKind::Ext4, FsKind::Xfs];
 
 /// Why a capability is refused.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub enum CapabilityError {
 
 /// How the content is used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(crate) enum Access {
     /// As a device.
     Block,
     /// As a file system.
@@ -64,7 +64,7 @@ pub(super) enum Access {
 
 impl Access {
     /// The word in [`tags::ACCESS`](crate::engine::tags::ACCESS).
-    pub(super) fn word(&self) -> &'static str {
+    pub(crate) fn word(&self) -> &'static str {
         match self {
             Self::Block => "block",
             Self::Mount { .. } => "mount",
@@ -72,14 +72,14 @@ impl Access {
     }
 
     /// Whether the mount options themselves forbid writing.
-    pub(super) fn is_read_only(&self) -> bool {
+    pub(crate) fn is_read_only(&self) -> bool {
         matches!(self, Self::Mount { flags, .. } if flags.iter().any(|flag| flag == "ro"))
     }
 }
 
 /// How many places of the node may use the volume at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sharing {
+pub(crate) enum Sharing {
     /// The volume's own `shared` decides.
     Volume,
     /// One, whatever the volume says.
@@ -90,16 +90,16 @@ pub(super) enum Sharing {
 
 /// A checked capability.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Capability {
+pub(crate) struct Capability {
     /// Mount or block.
-    pub(super) access: Access,
+    pub(crate) access: Access,
     /// At how many places.
-    pub(super) sharing: Sharing,
+    pub(crate) sharing: Sharing,
 }
 
 impl Capability {
     /// Checks one capability.
-    pub(super) fn of(capability: Option<&VolumeCapability>) -> Result<Self, CapabilityError> {
+    pub(crate) fn of(capability: Option<&VolumeCapability>) -> Result<Self, CapabilityError> {
         let capability = capability.ok_or(CapabilityError::Missing)?;
         let access = match &capability.access_type {
             None => return Err(CapabilityError::NoAccessType),
@@ -136,7 +136,7 @@ impl Capability {
 
     /// Checks capabilities that one volume must have all at once, and returns
     /// the access that they agree on.
-    pub(super) fn all(capabilities: &[VolumeCapability]) -> Result<Access, CapabilityError> {
+    pub(crate) fn all(capabilities: &[VolumeCapability]) -> Result<Access, CapabilityError> {
         let mut agreed: Option<Access> = None;
         for capability in capabilities {
             let next = Self::of(Some(capability))?.access;
@@ -156,7 +156,7 @@ impl Capability {
 }
 
 /// The file system of this name; an empty name leaves the choice to us.
-pub(super) fn filesystem(name: &str) -> Result<Option<FsKind>, CapabilityError> {
+pub(crate) fn filesystem(name: &str) -> Result<Option<FsKind>, CapabilityError> {
     if name.is_empty() {
         return Ok(None);
     }

@@ -16,7 +16,7 @@ const FORMAT_OPTIONS: &str = "openebs.io/format-options";
 const FS_TYPE: &str = "openebs.io/fs-type";
 
 /// The context of a volume in `vg`.
-pub(super) fn of(
+pub(crate) fn of(
     vg: &VgName,
     format_options: Option<&str>,
     fs: Option<FsKind>,
@@ -35,7 +35,7 @@ pub(super) fn of(
 }
 
 /// Arguments for mkfs, split at white space.
-pub(super) fn format_options(context: &HashMap<String, String>) -> Vec<String> {
+pub(crate) fn format_options(context: &HashMap<String, String>) -> Vec<String> {
     context
         .get(FORMAT_OPTIONS)
         .map(|options| options.split_whitespace().map(str::to_owned).collect())
@@ -43,6 +43,6 @@ pub(super) fn format_options(context: &HashMap<String, String>) -> Vec<String> {
 }
 
 /// The file system's name, if the class said one; may be empty.
-pub(super) fn fs_type(context: &HashMap<String, String>) -> &str {
+pub(crate) fn fs_type(context: &HashMap<String, String>) -> &str {
     context.get(FS_TYPE).map_or("", String::as_str)
 }

@@ -28,35 +28,45 @@ fn service(kind: service::Type) -> PluginCapability {
     }
 }
 
+/// Who the driver called `name` is.
+pub(crate) fn info(name: &str) -> GetPluginInfoResponse {
+    GetPluginInfoResponse {
+        name: name.to_owned(),
+        vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
+        manifest: std::collections::HashMap::default(),
+    }
+}
+
+/// What every part of the driver can do.
+pub(crate) fn capabilities() -> GetPluginCapabilitiesResponse {
+    let online = VolumeExpansion {
+        r#type: volume_expansion::Type::Online.into(),
+    };
+    GetPluginCapabilitiesResponse {
+        capabilities: vec![
+            service(service::Type::ControllerService),
+            service(service::Type::VolumeAccessibilityConstraints),
+            PluginCapability {
+                r#type: Some(Type::VolumeExpansion(online)),
+            },
+        ],
+    }
+}
+
 #[tonic::async_trait]
 impl Identity for IdentityService {
     async fn get_plugin_info(
         &self,
         _: Request<GetPluginInfoRequest>,
     ) -> Result<Response<GetPluginInfoResponse>, Status> {
-        Ok(Response::new(GetPluginInfoResponse {
-            name: self.0.name.clone(),
-            vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
-            manifest: std::collections::HashMap::default(),
-        }))
+        Ok(Response::new(info(&self.0.name)))
     }
 
     async fn get_plugin_capabilities(
         &self,
         _: Request<GetPluginCapabilitiesRequest>,
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
-        let online = VolumeExpansion {
-            r#type: volume_expansion::Type::Online.into(),
-        };
-        Ok(Response::new(GetPluginCapabilitiesResponse {
-            capabilities: vec![
-                service(service::Type::ControllerService),
-                service(service::Type::VolumeAccessibilityConstraints),
-                PluginCapability {
-                    r#type: Some(Type::VolumeExpansion(online)),
-                },
-            ],
-        }))
+        Ok(Response::new(capabilities()))
     }
 
     /// Ready means that the engine can see the VGs now.

@@ -8,17 +8,17 @@ use std::time::Instant;
 
 /// A call that is being worked on.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(crate) struct Job {
     /// The call.
-    pub(super) rpc: &'static str,
+    pub(crate) rpc: &'static str,
     /// Its volume; empty for calls about the node.
-    pub(super) volume: String,
+    pub(crate) volume: String,
     begun: Instant,
     thread: OnceLock<ThreadId>,
 }
 
 impl Job {
-    pub(super) fn new(rpc: &'static str, volume: &str) -> Arc<Self> {
+    pub(crate) fn new(rpc: &'static str, volume: &str) -> Arc<Self> {
         Arc::new(Self {
             rpc,
             volume: volume.to_owned(),
@@ -28,13 +28,13 @@ impl Job {
     }
 
     /// The calling thread works on it.
-    pub(super) fn starts(&self) {
+    pub(crate) fn starts(&self) {
         // One thread does, once.
         let _ = self.thread.set(std::thread::current().id());
     }
 
     /// Who works on it, once somebody does.
-    pub(super) fn thread(&self) -> Option<ThreadId> {
+    pub(crate) fn thread(&self) -> Option<ThreadId> {
         self.thread.get().copied()
     }
 }
@@ -48,7 +48,7 @@ impl fmt::Display for Job {
 
 /// The jobs under way.
 #[derive(Clone, Debug, Default)]
-pub(super) struct InFlight(Arc<Mutex<Jobs>>);
+pub(crate) struct InFlight(Arc<Mutex<Jobs>>);
 
 #[derive(Debug, Default)]
 struct Jobs {
@@ -62,7 +62,7 @@ impl InFlight {
     /// one of that key: if there is another already, that one is returned. The
     /// guard belongs into the job, not into the gRPC handler, which is dropped
     /// at the caller's deadline.
-    pub(super) fn enter(&self, job: &Arc<Job>, key: Option<&str>) -> Result<Guard, Arc<Job>> {
+    pub(crate) fn enter(&self, job: &Arc<Job>, key: Option<&str>) -> Result<Guard, Arc<Job>> {
         let mut jobs = self.jobs();
         if let Some(other) = key.and_then(|key| jobs.exclusive.get(key)) {
             return Err(Arc::clone(other));
@@ -81,7 +81,7 @@ impl InFlight {
     }
 
     /// The jobs under way, the oldest first.
-    pub(super) fn all(&self) -> Vec<Arc<Job>> {
+    pub(crate) fn all(&self) -> Vec<Arc<Job>> {
         let mut all: Vec<_> = self.jobs().all.values().cloned().collect();
         all.sort_by_key(|job| job.begun);
         all

@@ -5,25 +5,25 @@
 //! volume locked against a second call (which gets `ABORTED`), and the repeated
 //! call finds its result. See [`driver`].
 
-mod capability;
+pub(crate) mod capability;
 mod cluster;
-mod context;
+pub(crate) mod context;
 pub mod controller;
 pub mod driver;
 mod endpoint;
 mod format_defaults;
 pub mod identity;
-mod inflight;
+pub(crate) mod inflight;
 pub mod node;
-mod params;
+pub(crate) mod params;
 mod place;
 pub mod server;
-mod size;
+pub(crate) mod size;
 mod socket;
 pub mod status;
-mod topology;
+pub(crate) mod topology;
 mod volume;
-mod volume_id;
+pub(crate) mod volume_id;
 
 pub use cluster::Cluster;
 pub use driver::{CallObserver, Driver};

@@ -13,6 +13,9 @@ use crate::host::FsKind;
 
 use super::capability::{CapabilityError, filesystem};
 
+/// What no name has: `volgroup` with one of these is meant as an expression.
+const EXPRESSION: [char; 11] = ['*', '|', '?', '(', ')', '[', ']', '{', '}', '^', '$'];
+
 /// Why parameters are refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ParamError {
@@ -43,9 +46,11 @@ pub enum ParamError {
     /// `volgroup` cannot be a VG's name.
     #[error("parameter volgroup: {0}")]
     VgName(#[from] NameError),
-    /// `vgpattern` is no regular expression.
-    #[error("parameter vgpattern={pattern:?} is not a regular expression: {source}")]
+    /// Not a regular expression.
+    #[error("parameter {key}={pattern:?} is not a regular expression: {source}")]
     Pattern {
+        /// `vgpattern`, or `volgroup` used as one.
+        key: &'static str,
         /// The pattern.
         pattern: String,
         /// What the parser says.
@@ -64,19 +69,34 @@ pub enum ParamError {
 
 /// Which VGs may hold the volume.
 #[derive(Clone, Debug)]
-pub(super) enum VgMatch {
+pub(crate) enum VgMatch {
     /// Exactly this one.
     Named(VgName),
     /// Every one in whose name the expression is found.
     Pattern(Regex),
+    /// By `volgroup`, which holds an expression: the contract puts it between
+    /// anchors as it is.
+    Anchored(Regex),
 }
 
 impl VgMatch {
     /// Whether `vg` may hold the volume.
-    pub(super) fn matches(&self, vg: &VgName) -> bool {
+    pub(crate) fn matches(&self, vg: &VgName) -> bool {
         match self {
             Self::Named(name) => name == vg,
-            Self::Pattern(pattern) => pattern.is_match(vg.as_str()),
+            Self::Pattern(pattern) | Self::Anchored(pattern) => pattern.is_match(vg.as_str()),
+        }
+    }
+
+    /// The expression by which an LVMVolume names these VGs. A name's dots
+    /// stand for dots: only they and pluses mean something else in one.
+    pub(crate) fn expression(&self) -> String {
+        match self {
+            Self::Named(name) => {
+                let escaped = name.as_str().replace('.', r"\.").replace('+', r"\+");
+                format!("^{escaped}$")
+            }
+            Self::Pattern(pattern) | Self::Anchored(pattern) => pattern.as_str().to_owned(),
         }
     }
 }
@@ -86,13 +106,14 @@ impl std::fmt::Display for VgMatch {
         match self {
             Self::Named(name) => write!(f, "volgroup {name}"),
             Self::Pattern(pattern) => write!(f, "vgpattern {pattern}"),
+            Self::Anchored(pattern) => write!(f, "volgroup {pattern}"),
         }
     }
 }
 
 /// Which of several VGs is tried first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Scheduler {
+pub(crate) enum Scheduler {
     /// The one with most free space.
     #[default]
     Space,
@@ -104,22 +125,22 @@ pub(super) enum Scheduler {
 
 /// Checked parameters.
 #[derive(Clone, Debug)]
-pub(super) struct Params {
+pub(crate) struct Params {
     /// VGs that may be used, if said.
-    pub(super) vgs: Option<VgMatch>,
+    pub(crate) vgs: Option<VgMatch>,
     /// Several mounts on the node at once.
-    pub(super) shared: bool,
+    pub(crate) shared: bool,
     /// Order of VGs.
-    pub(super) scheduler: Scheduler,
+    pub(crate) scheduler: Scheduler,
     /// Arguments for mkfs as written.
-    pub(super) format_options: Option<String>,
+    pub(crate) format_options: Option<String>,
     /// File system where the capability names none.
-    pub(super) fs: Option<FsKind>,
+    pub(crate) fs: Option<FsKind>,
 }
 
 impl Params {
     /// Reads parameters.
-    pub(super) fn parse(given: &HashMap<String, String>) -> Result<Self, ParamError> {
+    pub(crate) fn parse(given: &HashMap<String, String>) -> Result<Self, ParamError> {
         let mut known = BTreeMap::new();
         for (key, value) in given {
             let key = key.to_ascii_lowercase();
@@ -148,24 +169,29 @@ impl Params {
     }
 
     /// The VGs that may be used; an error if the class does not say.
-    pub(super) fn required_vgs(&self) -> Result<&VgMatch, ParamError> {
+    pub(crate) fn required_vgs(&self) -> Result<&VgMatch, ParamError> {
         self.vgs.as_ref().ok_or(ParamError::NoVg)
     }
 }
 
 fn vg_match(volgroup: Option<&str>, pattern: Option<&str>) -> Result<Option<VgMatch>, ParamError> {
     if let Some(name) = volgroup {
-        return Ok(Some(VgMatch::Named(VgName::new(name)?)));
+        if !name.contains(EXPRESSION) {
+            return Ok(Some(VgMatch::Named(VgName::new(name)?)));
+        }
+        let anchored = expression("volgroup", &format!("^{name}$"))?;
+        return Ok(Some(VgMatch::Anchored(anchored)));
     }
-    let Some(pattern) = pattern else {
-        return Ok(None);
-    };
-    Regex::new(pattern)
-        .map(|regex| Some(VgMatch::Pattern(regex)))
-        .map_err(|source| ParamError::Pattern {
-            pattern: pattern.to_owned(),
-            source: Box::new(source),
-        })
+    let pattern = pattern.map(|pattern| expression("vgpattern", pattern));
+    Ok(pattern.transpose()?.map(VgMatch::Pattern))
+}
+
+fn expression(key: &'static str, pattern: &str) -> Result<Regex, ParamError> {
+    Regex::new(pattern).map_err(|source| ParamError::Pattern {
+        key,
+        pattern: pattern.to_owned(),
+        source: Box::new(source),
+    })
 }
 
 fn yes_no(key: &'static str, value: Option<&str>) -> Result<bool, ParamError> {
@@ -234,6 +260,27 @@ mod tests {
         assert!(!params.vgs.unwrap().matches(&vg("lvmvg")));
         let both = parse(&[("vgpattern", ".*"), ("volgroup", "a")]).unwrap();
         assert!(!both.vgs.unwrap().matches(&vg("b")));
+    }
+
+    #[test]
+    fn volgroup_is_a_name_unless_it_can_be_none() {
+        let vgs = |value: &str| parse(&[("volgroup", value)]).unwrap().vgs.unwrap();
+        for (value, expression, yes, no) in [
+            ("lvm-vg", "^lvm-vg$", "lvm-vg", "lvm-vg2"),
+            ("vg.a", r"^vg\.a$", "vg.a", "vgXa"),
+            ("vg+1", r"^vg\+1$", "vg+1", "vgg1"),
+            ("vg[12]", "^vg[12]$", "vg1", "vg3"),
+            // As the peer has it: the anchors bind closer than the choice.
+            ("a|b", "^a|b$", "a1", "ba"),
+            (".*", "^.*$", "any", ""),
+        ] {
+            let vgs = vgs(value);
+            assert_eq!(vgs.expression(), expression);
+            assert!(vgs.matches(&vg(yes)), "{value} {yes}");
+            assert!(no.is_empty() || !vgs.matches(&vg(no)), "{value} {no}");
+        }
+        let bad = parse(&[("volgroup", "a(")]).unwrap_err().to_string();
+        assert!(bad.contains("volgroup"), "{bad}");
     }
 
     #[test]

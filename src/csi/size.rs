@@ -12,7 +12,7 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 /// The size of a volume for which none was asked.
-pub(super) const DEFAULT: Bytes = Bytes(GIB);
+pub(crate) const DEFAULT: Bytes = Bytes(GIB);
 
 /// Why a size cannot be.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -53,16 +53,16 @@ pub enum SizeError {
 
 /// A checked range; both ends in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Range {
+pub(crate) struct Range {
     /// Least; 0 where the caller leaves it open.
-    pub(super) required: Bytes,
+    pub(crate) required: Bytes,
     /// Most, if bounded.
-    pub(super) limit: Option<Bytes>,
+    pub(crate) limit: Option<Bytes>,
 }
 
 impl Range {
     /// Checks what the caller sent.
-    pub(super) fn of(range: Option<&CapacityRange>) -> Result<Self, SizeError> {
+    pub(crate) fn of(range: Option<&CapacityRange>) -> Result<Self, SizeError> {
         let Some(range) = range else {
             return Ok(Self {
                 required: Bytes(0),
@@ -78,7 +78,7 @@ impl Range {
     }
 
     /// As [`Range::of`], but at least one bound must be there.
-    pub(super) fn required(range: Option<&CapacityRange>) -> Result<Self, SizeError> {
+    pub(crate) fn required(range: Option<&CapacityRange>) -> Result<Self, SizeError> {
         let range = Self::of(range)?;
         if range.required.0 == 0 && range.limit.is_none() {
             return Err(SizeError::Unset);
@@ -87,12 +87,46 @@ impl Range {
     }
 
     /// Whether a volume of `size` fulfils the range.
-    pub(super) fn contains(self, size: Bytes) -> bool {
+    pub(crate) fn contains(self, size: Bytes) -> bool {
         size >= self.required && self.limit.is_none_or(|limit| size <= limit)
     }
 
+    /// The bytes of a volume of this range where the extent size is not
+    /// known: as the contract rounds, and where that is too much, in smaller
+    /// steps.
+    pub(crate) fn capacity(self) -> Result<Bytes, SizeError> {
+        let fits = |size: Bytes| size.0 > 0 && self.limit.is_none_or(|limit| size <= limit);
+        let least = if self.required.0 == 0 {
+            DEFAULT
+        } else {
+            self.required
+        };
+        let generous = round(least);
+        if fits(generous) {
+            return Ok(generous);
+        }
+        let Some(limit) = self.limit else {
+            return Ok(generous);
+        };
+        // LVM's usual extent, then the contract's unit.
+        for step in [4 * MIB, MIB] {
+            let tight = match self.required.0 {
+                0 => limit.0 / step * step,
+                required => required.checked_next_multiple_of(step).unwrap_or(u64::MAX),
+            };
+            if fits(Bytes(tight)) {
+                return Ok(Bytes(tight));
+            }
+        }
+        Err(SizeError::NoMultiple {
+            required: self.required,
+            limit,
+            extent: Bytes(MIB),
+        })
+    }
+
     /// The extents of a volume of this range in a VG with `extent` sized ones.
-    pub(super) fn extents(self, extent: ExtentSize) -> Result<Extents, SizeError> {
+    pub(crate) fn extents(self, extent: ExtentSize) -> Result<Extents, SizeError> {
         let fits = |extents: Extents| {
             self.limit
                 .is_none_or(|limit| extent.bytes_of(extents) <= limit)
@@ -126,6 +160,13 @@ fn bytes(field: &'static str, bytes: i64) -> Result<Bytes, SizeError> {
     u64::try_from(bytes)
         .map(Bytes)
         .map_err(|_| SizeError::Negative { field, bytes })
+}
+
+/// The largest size to which the contract would round a request that fits in
+/// `free` bytes.
+pub(crate) fn largest(free: Bytes) -> Bytes {
+    let unit = if free.0 > GIB { GIB } else { MIB };
+    Bytes(free.0 / unit * unit)
 }
 
 /// The contract's rounding. What cannot be rounded up stays as it is: no VG
@@ -183,6 +224,29 @@ mod tests {
         assert!(matches!(size(5, 4), Err(SizeError::Crossed { .. })));
         assert!(matches!(size(-1, 4), Err(SizeError::Negative { .. })));
         assert!(size(i64::MAX, 0).is_ok());
+    }
+
+    #[test]
+    fn without_extents_the_limit_holds_too() {
+        let gib = i64::try_from(GIB).unwrap();
+        let size = |required, limit| range(required, limit)?.capacity().map(|size| size.0);
+        for (required, limit, bytes) in [
+            (0, 0, GIB),
+            (1, 0, MIB),
+            (gib + 1, 0, 2 * GIB),
+            (gib + 1, gib + gib / 2, GIB + 4 * MIB),
+            (gib + 1, gib + (2 << 20), GIB + MIB),
+            (0, 10 << 20, 8 * MIB),
+            (0, 3 << 20, 3 * MIB),
+        ] {
+            assert_eq!(size(required, limit), Ok(bytes), "{required} {limit}");
+        }
+        assert!(matches!(size(0, 1), Err(SizeError::NoMultiple { .. })));
+        assert!(matches!(size(5, 7), Err(SizeError::NoMultiple { .. })));
+        for free in [0, 5, MIB, 5 * MIB + 1, GIB, GIB + 1, 7 * GIB - 1] {
+            let most = largest(Bytes(free));
+            assert!(round(most) <= Bytes(free), "{free}");
+        }
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use super::proto::{Topology, TopologyRequirement};
 
 /// The topology key whose value is the node's id.
-pub(super) const NODE_KEY: &str = "openebs.io/nodename";
+pub(crate) const NODE_KEY: &str = "openebs.io/nodename";
 
 /// The place of every volume of node `node_id`.
-pub(super) fn of_node(node_id: &str) -> Topology {
+pub(crate) fn of_node(node_id: &str) -> Topology {
     Topology {
         segments: [(NODE_KEY.to_owned(), node_id.to_owned())].into(),
     }
@@ -14,7 +14,7 @@ pub(super) fn of_node(node_id: &str) -> Topology {
 
 /// Whether `node_id` lies in `place`. A key that this driver does not report
 /// is a place where the node is not.
-pub(super) fn contains(place: &Topology, node_id: &str) -> bool {
+pub(crate) fn contains(place: &Topology, node_id: &str) -> bool {
     place
         .segments
         .iter()
@@ -23,7 +23,7 @@ pub(super) fn contains(place: &Topology, node_id: &str) -> bool {
 
 /// Whether a volume on `node_id` fulfils the requirement. Preferences need no
 /// look: there is one place only.
-pub(super) fn allows(requirement: Option<&TopologyRequirement>, node_id: &str) -> bool {
+pub(crate) fn allows(requirement: Option<&TopologyRequirement>, node_id: &str) -> bool {
     requirement.is_none_or(|needed| {
         needed.requisite.is_empty()
             || needed

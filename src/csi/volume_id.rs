@@ -40,17 +40,17 @@ pub enum NameError {
 
 /// The LV of a CSI name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct VolumeId {
+pub(crate) struct VolumeId {
     /// The LV's name, which is the volume's id.
-    pub(super) lv: LvName,
+    pub(crate) lv: LvName,
     /// The CSI name as a tag, where the LV's name stands for other spellings
     /// of it too.
-    pub(super) name_tag: Option<Tag>,
+    pub(crate) name_tag: Option<Tag>,
 }
 
 impl VolumeId {
     /// The id for the CSI name `name`.
-    pub(super) fn for_name(name: &str) -> Result<Self, NameError> {
+    pub(crate) fn for_name(name: &str) -> Result<Self, NameError> {
         if name.is_empty() {
             return Err(NameError::Empty);
         }
@@ -65,9 +65,29 @@ impl VolumeId {
                 name: name.to_owned(),
             });
         }
-        if let Some(plain) = plain(name) {
-            return Ok(plain);
+        match plain(name) {
+            Some(plain) => Ok(plain),
+            None => Self::hashed(name),
         }
+    }
+
+    /// As [`Self::for_name`], for a volume that is an object of Kubernetes
+    /// too: then the id is a name that both can have.
+    pub(crate) fn for_object(name: &str) -> Result<Self, NameError> {
+        let id = Self::for_name(name)?;
+        let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+        let outer = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        let text = id.lv.as_str();
+        let labels = text
+            .split('.')
+            .all(|l| l.starts_with(outer) && l.ends_with(outer));
+        if labels && text.chars().all(inner) {
+            return Ok(id);
+        }
+        Self::hashed(name)
+    }
+
+    fn hashed(name: &str) -> Result<Self, NameError> {
         let hash = Sha256::digest(name.as_bytes());
         let mut id = String::from("v-");
         for byte in hash.iter().take(16) {
@@ -81,7 +101,7 @@ impl VolumeId {
 
     /// Whether an LV with these tags was made for the same CSI name, and not
     /// for another spelling of it.
-    pub(super) fn is_of(&self, lv_tags: &[String]) -> bool {
+    pub(crate) fn is_of(&self, lv_tags: &[String]) -> bool {
         tags::value(lv_tags, tags::NAME)
             == self
                 .name_tag
@@ -154,6 +174,17 @@ mod tests {
         }
         assert_ne!(id("a b"), id("A b"));
         assert_eq!(id("a b"), "v-c8687a08aa5d6ed2044328fa6a697ab8");
+    }
+
+    #[test]
+    fn objects_have_names_that_kubernetes_allows() {
+        let id = |name: &str| VolumeId::for_object(name).unwrap().lv.to_string();
+        for plain in ["pvc-0f8fad5b-d9cb-469f-a165-70867728950e", "a.b-c", "Data"] {
+            assert_eq!(id(plain), plain.to_ascii_lowercase());
+        }
+        for odd in ["a_b", "a+b", "a-", "a..b", ".a", "_a", "a b"] {
+            assert!(id(odd).starts_with("v-"), "{odd}");
+        }
     }
 
     #[test]

@@ -7,11 +7,13 @@
 pub mod agent;
 pub mod args;
 pub mod client;
+pub mod controller;
 pub mod crd;
 pub mod events;
 pub mod names;
 pub mod patch;
 pub mod quantity;
+pub mod uses;
 
 #[cfg(test)]
 mod tests;

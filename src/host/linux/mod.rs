@@ -42,7 +42,7 @@ use self::sysfs::Sysfs;
 use super::{Host, HostResult};
 
 /// Where device nodes of our own go if `/dev` has none.
-const PRIVATE_NODES: &str = "/run/lvcsi/dev";
+pub(crate) const PRIVATE_NODES: &str = "/run/lvcsi/dev";
 
 /// Whether udev makes the nodes and links of new devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,28 +1,36 @@
 //! An API server in memory: objects as JSON, versions, lists, watches, merge
-//! patches, finalizers, conflicts, and faults on demand. Small on purpose: the
-//! semantics are proven on a real server.
+//! patches, finalizers, preconditions, conflicts, and faults on demand. Small on
+//! purpose: the semantics are proven on a real server.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::convert::Infallible;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use http_body_util::{BodyExt, StreamBody};
-use hyper::body::{Bytes, Frame};
-use hyper::{Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use hyper::{Method, Request};
+use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
-use tokio_stream::wrappers::UnboundedReceiverStream;
 
+use super::answer::{Answer, Chunk, Selector, covers, failure, line, status, streamed, whole};
 use super::merge;
 
-type Chunk = Result<Frame<Bytes>, Infallible>;
-type Answer = Response<StreamBody<UnboundedReceiverStream<Chunk>>>;
-
 /// Collections whose names end a path; anything after is an object's name.
-const KINDS: [&str; 5] = ["lvmvolumes", "lvmsnapshots", "lvmnodes", "nodes", "events"];
+const KINDS: [&str; 9] = [
+    "lvmvolumes",
+    "lvmsnapshots",
+    "lvmnodes",
+    "nodes",
+    "events",
+    "pods",
+    "csinodes",
+    "persistentvolumeclaims",
+    "leases",
+];
+/// When deletions are asked for.
+const DELETED_AT: &str = "2026-01-01T00:00:00Z";
 
 #[derive(Default)]
 struct State {
@@ -36,13 +44,14 @@ struct State {
     /// Verb and kind of every request.
     asked: Vec<(&'static str, String)>,
     faults: VecDeque<(&'static str, String, u16)>,
+    forbidden: Vec<(&'static str, String)>,
     down: bool,
     not_selectable: bool,
 }
 
 struct Watcher {
     collection: String,
-    selector: Option<String>,
+    selector: Selector,
     chunks: mpsc::UnboundedSender<Chunk>,
 }
 
@@ -83,15 +92,26 @@ impl FakeApi {
 
     /// Changes an object, as a user would.
     pub(in crate::kube) fn change(&self, collection: &str, name: &str, change: &Value) {
-        let mut object = self.get(collection, name).unwrap();
+        assert!(self.try_change(collection, name, change), "{name} is there");
+    }
+
+    /// As [`Self::change`]; false if the object is gone.
+    pub(in crate::kube) fn try_change(&self, collection: &str, name: &str, change: &Value) -> bool {
+        let key = (collection.to_owned(), name.to_owned());
+        let mut state = self.state();
+        let Some(mut object) = state.objects.get(&key).cloned() else {
+            return false;
+        };
         merge(&mut object, change);
-        self.put(collection, object);
+        state.store(collection, name, object);
+        drop(state);
+        self.changed.notify_waiters();
+        true
     }
 
     /// Asks for an object's deletion, as a user would.
     pub(in crate::kube) fn delete(&self, collection: &str, name: &str) {
-        let time = "2026-01-01T00:00:00Z";
-        let change = json!({ "metadata": { "deletionTimestamp": time } });
+        let change = json!({ "metadata": { "deletionTimestamp": DELETED_AT } });
         self.change(collection, name, &change);
     }
 
@@ -110,6 +130,11 @@ impl FakeApi {
     /// The next request of this verb and kind is answered with `code`.
     pub(in crate::kube) fn fail(&self, verb: &'static str, kind: &str, code: u16) {
         self.state().faults.push_back((verb, kind.to_owned(), code));
+    }
+
+    /// Every request of this verb and kind is refused: no role allows it.
+    pub(in crate::kube) fn forbid(&self, verb: &'static str, kind: &str) {
+        self.state().forbidden.push((verb, kind.to_owned()));
     }
 
     /// Nobody answers any more, or again.
@@ -148,27 +173,46 @@ impl FakeApi {
         asked.filter(|(v, k)| *v == verb && k == kind).count()
     }
 
+    /// Verbs and kinds that were asked for, as roles name them.
+    pub(in crate::kube) fn asked(&self) -> BTreeSet<(&'static str, String)> {
+        let state = self.state();
+        let verb = |verb: &'static str| match verb {
+            "LIST" => "list",
+            "WATCH" => "watch",
+            "GET" => "get",
+            "PATCH" => "patch",
+            "POST" => "create",
+            "PUT" => "update",
+            "DELETE" => "delete",
+            other => other,
+        };
+        let asked = state.asked.iter();
+        asked.map(|(v, kind)| (verb(v), kind.clone())).collect()
+    }
+
     /// Waits until `found` finds something.
     pub(in crate::kube) async fn until<T>(
         &self,
         what: &str,
         mut found: impl FnMut(&Self) -> Option<T>,
     ) -> T {
-        let waiting = async {
-            loop {
-                let changed = self.changed.notified();
-                tokio::pin!(changed);
-                changed.as_mut().enable();
-                if let Some(found) = found(self) {
-                    return found;
-                }
-                // Some conditions are about the disks, not about objects.
-                let _ = tokio::time::timeout(Duration::from_millis(100), changed).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(120), waiting)
+        tokio::time::timeout(Duration::from_secs(120), self.work(&mut found))
             .await
             .unwrap_or_else(|_| panic!("{what} did not come to pass"))
+    }
+
+    /// As [`Self::until`], for as long as it takes.
+    pub(in crate::kube) async fn work<T>(&self, mut found: impl FnMut(&Self) -> Option<T>) -> T {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if let Some(found) = found(self) {
+                return found;
+            }
+            // Some conditions are about the disks, not about objects.
+            let _ = tokio::time::timeout(Duration::from_millis(100), changed).await;
+        }
     }
 
     async fn answer(&self, request: Request<Body>) -> Result<Answer, std::io::Error> {
@@ -180,14 +224,27 @@ impl FakeApi {
             .unwrap_or_default()
             .split('&')
             .filter_map(|pair| pair.split_once('='))
-            .map(|(key, value)| (key.to_owned(), value.replace("%3D", "=")))
+            .map(|(key, value)| {
+                (
+                    key.to_owned(),
+                    value.replace("%3D", "=").replace("%2F", "/"),
+                )
+            })
             .collect();
+        let strategic = head
+            .headers
+            .get("content-type")
+            .is_some_and(|kind| kind == "application/strategic-merge-patch+json");
         let body = body.collect().await.unwrap().to_bytes();
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         let answer = {
             let mut state = self.state();
             if state.down {
                 return Err(std::io::ErrorKind::ConnectionRefused.into());
+            }
+            let mut body = body;
+            if strategic {
+                state.merge_lists(&path, &mut body);
             }
             state.handle(&head.method, &path, &query, &body)
         };
@@ -218,8 +275,8 @@ impl State {
         self.history
             .push((self.version, collection.to_owned(), event.clone()));
         self.watchers.retain(|watcher| {
-            watcher.collection != collection
-                || !selected(watcher.selector.as_deref(), &event["object"])
+            !covers(&watcher.collection, collection)
+                || !watcher.selector.selects(&event["object"])
                 || watcher.chunks.send(line(&event)).is_ok()
         });
     }
@@ -245,6 +302,8 @@ impl State {
             (&Method::GET, Some(_)) => "GET",
             (&Method::PATCH, _) => "PATCH",
             (&Method::POST, _) => "POST",
+            (&Method::PUT, _) => "PUT",
+            (&Method::DELETE, _) => "DELETE",
             _ => "OTHER",
         };
         self.asked.push((verb, kind.clone()));
@@ -255,13 +314,22 @@ impl State {
         if let Some((_, _, code)) = fault.and_then(|at| self.faults.remove(at)) {
             return status(code, "a fault of the test");
         }
-        let selector = query.get("fieldSelector").map(String::as_str);
-        if self.not_selectable && selector.is_some_and(|s| s.starts_with("spec.")) {
+        if self.forbidden.iter().any(|(v, k)| *v == verb && *k == kind) {
+            return status(403, "no role allows it");
+        }
+        let selector = Selector {
+            field: query.get("fieldSelector").cloned(),
+            label: query.get("labelSelector").cloned(),
+        };
+        let by_spec = |s: &String| s.starts_with("spec.");
+        if self.not_selectable && selector.field.as_ref().is_some_and(by_spec) {
             return status(400, "field label not supported");
         }
         match (verb, name) {
-            ("LIST", _) => self.list(collection, selector),
+            ("LIST", _) => self.list(collection, &selector),
             ("WATCH", _) => self.watch(collection, selector, query),
+            ("PUT", Some(name)) => self.replace(collection, name, body),
+            ("DELETE", Some(name)) => self.delete(collection, name, body),
             ("GET", Some(name)) => self.show(collection, name),
             ("PATCH", Some(name)) => self.patch(collection, name, body),
             ("POST", None) => self.create(collection, body),
@@ -269,11 +337,11 @@ impl State {
         }
     }
 
-    fn list(&self, collection: &str, selector: Option<&str>) -> Answer {
+    fn list(&self, collection: &str, selector: &Selector) -> Answer {
         let items: Vec<_> = self
             .objects
             .iter()
-            .filter(|((c, _), object)| c == collection && selected(selector, object))
+            .filter(|((c, _), object)| covers(collection, c) && selector.selects(object))
             .map(|(_, object)| object)
             .collect();
         let list = json!({
@@ -288,7 +356,7 @@ impl State {
     fn watch(
         &mut self,
         collection: &str,
-        selector: Option<&str>,
+        selector: Selector,
         query: &BTreeMap<String, String>,
     ) -> Answer {
         let from: u64 = query
@@ -303,13 +371,13 @@ impl State {
         }
         let (chunks, body) = mpsc::unbounded_channel();
         for (version, of, event) in &self.history {
-            if *version > from && of == collection && selected(selector, &event["object"]) {
+            if *version > from && covers(collection, of) && selector.selects(&event["object"]) {
                 chunks.send(line(event)).unwrap();
             }
         }
         self.watchers.push(Watcher {
             collection: collection.to_owned(),
-            selector: selector.map(str::to_owned),
+            selector,
             chunks,
         });
         streamed(200, body)
@@ -327,13 +395,67 @@ impl State {
         let Some(mut object) = self.objects.get(&key).cloned() else {
             return status(404, "not found");
         };
-        let wanted = &change["metadata"]["resourceVersion"];
-        if !wanted.is_null() && *wanted != object["metadata"]["resourceVersion"] {
-            return status(409, "the object has been modified");
+        for field in ["resourceVersion", "uid"] {
+            let wanted = &change["metadata"][field];
+            if !wanted.is_null() && *wanted != object["metadata"][field] {
+                return status(409, "the object has been modified");
+            }
         }
         merge(&mut object, change);
         self.store(collection, name, object.clone());
         whole(200, self.objects.get(&key).unwrap_or(&object))
+    }
+
+    fn replace(&mut self, collection: &str, name: &str, object: &Value) -> Answer {
+        let key = (collection.to_owned(), name.to_owned());
+        let Some(old) = self.objects.get(&key) else {
+            return status(404, "not found");
+        };
+        if object["metadata"]["resourceVersion"] != old["metadata"]["resourceVersion"] {
+            return status(409, "the object has been modified");
+        }
+        self.store(collection, name, object.clone());
+        whole(200, self.objects.get(&key).unwrap_or(object))
+    }
+
+    fn delete(&mut self, collection: &str, name: &str, options: &Value) -> Answer {
+        let key = (collection.to_owned(), name.to_owned());
+        let Some(mut object) = self.objects.get(&key).cloned() else {
+            return status(404, "not found");
+        };
+        for field in ["resourceVersion", "uid"] {
+            let wanted = &options["preconditions"][field];
+            if !wanted.is_null() && *wanted != object["metadata"][field] {
+                return status(409, "the object has been modified");
+            }
+        }
+        object["metadata"]["deletionTimestamp"] = json!(DELETED_AT);
+        self.store(collection, name, object.clone());
+        whole(200, self.objects.get(&key).unwrap_or(&object))
+    }
+
+    /// Turns the finalizers of a strategic merge patch into the whole list.
+    fn merge_lists(&self, path: &str, change: &mut Value) {
+        let (collection, name) = path.rsplit_once('/').unwrap();
+        let key = (collection.to_owned(), name.to_owned());
+        let Some(object) = self.objects.get(&key) else {
+            return;
+        };
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let mut all = list(&object["metadata"]["finalizers"]);
+        let Some(metadata) = change["metadata"].as_object_mut() else {
+            return;
+        };
+        let added = metadata.remove("finalizers").unwrap_or_default();
+        let taken = metadata.remove("$deleteFromPrimitiveList/finalizers");
+        for finalizer in list(&added) {
+            if !all.contains(&finalizer) {
+                all.push(finalizer);
+            }
+        }
+        let taken = list(&taken.unwrap_or_default());
+        all.retain(|finalizer| !taken.contains(finalizer));
+        metadata.insert("finalizers".to_owned(), Value::Array(all));
     }
 
     fn create(&mut self, collection: &str, body: &Value) -> Answer {
@@ -347,51 +469,9 @@ impl State {
         if self.objects.contains_key(&key) {
             return status(409, "already exists");
         }
-        object["metadata"]["uid"] = json!(format!("uid-{name}"));
+        object["metadata"]["uid"] = json!(format!("uid-{name}-{}", self.version));
+        object["metadata"]["creationTimestamp"] = json!(Timestamp::now().to_string());
         self.store(collection, &name, object);
         whole(201, &self.objects[&key])
     }
-}
-
-/// `path=value` of a dotted path.
-fn selected(selector: Option<&str>, object: &Value) -> bool {
-    let Some((path, value)) = selector.and_then(|s| s.split_once('=')) else {
-        return true;
-    };
-    let pointer = format!("/{}", path.replace('.', "/"));
-    object.pointer(&pointer).and_then(Value::as_str) == Some(value)
-}
-
-fn line(value: &Value) -> Chunk {
-    Ok(Frame::data(Bytes::from(format!("{value}\n"))))
-}
-
-fn streamed(code: u16, chunks: mpsc::UnboundedReceiver<Chunk>) -> Answer {
-    let mut answer = Response::new(StreamBody::new(UnboundedReceiverStream::new(chunks)));
-    *answer.status_mut() = StatusCode::from_u16(code).unwrap();
-    answer
-}
-
-fn whole(code: u16, value: &Value) -> Answer {
-    let (chunks, body) = mpsc::unbounded_channel();
-    chunks.send(line(value)).unwrap();
-    streamed(code, body)
-}
-
-fn status(code: u16, message: &str) -> Answer {
-    whole(code, &failure(code, message))
-}
-
-fn failure(code: u16, message: &str) -> Value {
-    let reason = match code {
-        404 => "NotFound",
-        409 => "Conflict",
-        410 => "Expired",
-        400 => "BadRequest",
-        _ => "InternalError",
-    };
-    json!({
-        "apiVersion": "v1", "kind": "Status", "status": "Failure",
-        "code": code, "reason": reason, "message": message,
-    })
 }

@@ -1,5 +1,6 @@
 //! Tests of the resources and the agent, on objects as JSON.
 
+mod answer;
 mod crds;
 pub(in crate::kube) mod fake;
 mod objects;

@@ -1,0 +1,132 @@
+//! The protection of claims.
+
+use super::*;
+
+const UID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
+const NAME: &str = "pvc-0f8fad5b-d9cb-469f-a165-70867728950e";
+const OURS: &str = "local.csi.openebs.io/csi-leak-protection";
+const ANNOTATION: &str = "local.csi.openebs.io/csi-volume-name";
+
+fn one() -> Rig {
+    let rig = Rig::new(&[("n1", &[("data", 20)])]);
+    rig.claim("web", UID);
+    rig
+}
+
+fn finalizers(claim: &Value) -> Vec<&str> {
+    let all = claim["metadata"]["finalizers"].as_array().unwrap();
+    all.iter().filter_map(Value::as_str).collect()
+}
+
+async fn released(rig: &Rig) {
+    let found = |api: &FakeApi| {
+        let claim = api.get(CLAIMS, "web")?;
+        (finalizers(&claim) == ["kubernetes.io/pvc-protection"]).then_some(claim)
+    };
+    let claim = rig.api.until("the claim is released", found).await;
+    assert!(claim["metadata"]["annotations"][ANNOTATION].is_null());
+    assert_eq!(
+        claim["spec"]["somethingNewer"], 1,
+        "nothing else was touched"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_is_protected_until_it_is_bound() {
+    // With our roles, and with the peer's, which allow no patch.
+    for patch in [true, false] {
+        let rig = one();
+        if !patch {
+            rig.api.forbid("PATCH", "persistentvolumeclaims");
+        }
+        let controller = rig.start("a");
+        controller
+            .create(for_claim(ask(NAME, 1), "web"))
+            .await
+            .unwrap();
+        let claim = rig.api.get(CLAIMS, "web").unwrap();
+        assert_eq!(finalizers(&claim), ["kubernetes.io/pvc-protection", OURS]);
+        assert_eq!(claim["metadata"]["annotations"][ANNOTATION], NAME);
+        let bound = json!({ "spec": { "volumeName": NAME }, "status": { "phase": "Bound" } });
+        rig.api.change(CLAIMS, "web", &bound);
+        released(&rig).await;
+        assert!(rig.volume(NAME).is_some());
+        controller.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_of_a_claim_that_goes_away_goes_with_it() {
+    let rig = one();
+    rig.agents.pause("n1", true);
+    let controller = rig.start("a");
+    let soon = Duration::from_millis(500);
+    code(
+        controller
+            .create_within(for_claim(ask(NAME, 1), "web"), soon)
+            .await,
+    );
+    // The controller is away while the agent makes the volume and the user
+    // gives the claim up.
+    controller.end().await;
+    rig.agents.pause("n1", false);
+    rig.api.put(PODS, pod("n1", "True"));
+    let made = |api: &FakeApi| {
+        api.get(VOLUMES, NAME)
+            .filter(|v| v["status"]["state"] == "Ready")
+    };
+    rig.api.until("the volume is made", made).await;
+    rig.api.delete(CLAIMS, "web");
+    assert!(
+        rig.api.get(CLAIMS, "web").is_some(),
+        "the finalizer holds it"
+    );
+    let controller = rig.start("b");
+    released(&rig).await;
+    assert!(rig.volume(NAME).is_none());
+    assert_eq!(rig.agents.lvs("n1", "data"), 0);
+    let note = rig.event("VolumeRemoved").await;
+    assert!(note.contains(NAME), "{note}");
+    controller.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_made_for_a_claim_that_is_gone_or_going() {
+    let rig = one();
+    let controller = rig.start("a");
+    let (first, message) = code(controller.create(for_claim(ask(NAME, 1), "none")).await);
+    assert_eq!(first, Code::FailedPrecondition);
+    assert!(message.contains("shop/none does not exist"), "{message}");
+    rig.api.delete(CLAIMS, "web");
+    let refused = async {
+        loop {
+            let result = controller.create(for_claim(ask(NAME, 1), "web")).await;
+            if result.is_err() {
+                return code(result);
+            }
+        }
+    };
+    let (second, message) = refused.await;
+    assert_eq!(second, Code::FailedPrecondition);
+    assert!(message.contains("is being deleted"), "{message}");
+    controller.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_annotation_deletes_no_other_claim_s_volume() {
+    let rig = one();
+    let controller = rig.start("a");
+    let other = "pvc-11111111-d9cb-469f-a165-70867728950e";
+    controller.create(ask(other, 1)).await.unwrap();
+    let forged = json!({ "metadata": {
+        "annotations": { ANNOTATION: other },
+        "finalizers": ["kubernetes.io/pvc-protection", OURS],
+    } });
+    rig.api.change(CLAIMS, "web", &forged);
+    rig.api.delete(CLAIMS, "web");
+    released(&rig).await;
+    let note = rig.event("VolumeNotOwned").await;
+    assert!(note.contains(other), "{note}");
+    assert!(rig.volume(other).is_some());
+    controller.end().await;
+}
