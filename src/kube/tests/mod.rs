@@ -3,7 +3,9 @@
 mod answer;
 mod crds;
 pub(in crate::kube) mod fake;
+mod manifests;
 mod objects;
+mod peer;
 mod schema;
 
 use serde_json::Value;
