@@ -15,6 +15,7 @@ mod orphans;
 mod pages;
 mod place;
 mod register;
+mod removal;
 mod serve;
 mod volume;
 mod watches;

@@ -85,13 +85,13 @@ fn refused(kind: Kind, message: impl ToString) -> Result<Provisioned, Refused> {
 }
 
 /// The LV's name: the object's.
-fn lv_name(object: &LvmVolume) -> Result<LvName, lvm2::name::NameError> {
+pub(super) fn lv_name(object: &LvmVolume) -> Result<LvName, lvm2::name::NameError> {
     let name = LvName::new(object.metadata.name.as_deref().unwrap_or_default())?;
     name.check_new()?;
     Ok(name)
 }
 
-fn has(lv: &LvState, tag: &str) -> bool {
+pub(super) fn has(lv: &LvState, tag: &str) -> bool {
     lv.tags.iter().any(|t| t == tag)
 }
 
@@ -331,59 +331,7 @@ impl Work<'_> {
         Ok(kept)
     }
 
-    /// Removes the object's LV. One that is gone is removed already.
-    pub(super) fn remove(self, object: &LvmVolume) -> Result<Option<LvState>, WorkError> {
-        let found = if object.spec.vol_group.is_empty() {
-            self.half_told(object)?
-        } else {
-            self.owned(object)?
-        };
-        let Some(lv) = found else {
-            return Ok(None);
-        };
-        let ours = has(&lv, tags::OWNED);
-        if !ours && object.state() != crate::kube::crd::VolumeState::Ready {
-            tracing::warn!(
-                volume = %lv.name, vg = %lv.vg,
-                "an LV of this name is there that was not made for the object; it stays"
-            );
-            return Ok(None);
-        }
-        let name = lv.name.to_string();
-        // Nobody may publish it between the look at the mounts and the removal.
-        let _held = self.driver.hold(&name).ok_or(WorkError::Busy)?;
-        let published = self
-            .driver
-            .published(&lv)
-            .map_err(|source| EngineError::Host {
-                object: name.clone(),
-                source: std::sync::Arc::new(source),
-            })?;
-        if let Some(at) = published.first() {
-            return Err(WorkError::Blocked {
-                reason: "VolumeInUse",
-                note: format!(
-                    "LV {}/{name} is still published at {}; it is removed once its pod is gone",
-                    lv.vg,
-                    at.display()
-                ),
-            });
-        }
-        let remove = Request::Remove {
-            name: lv.name.clone(),
-            must_exist: false,
-            require_tag: Tag::new(tags::OWNED).ok().filter(|_| ours),
-        };
-        self.engine.submit(&lv.vg, remove).wait()?;
-        Ok(Some(lv))
-    }
-
-    /// Takes back an LV that was made a moment ago for an object that is gone.
-    pub(super) fn take_back(self, made: &LvState) -> Result<(), WorkError> {
-        self.discard(&made.vg, &made.name, tags::OWNED)
-    }
-
-    fn discard(self, vg: &VgName, lv: &LvName, tag: &str) -> Result<(), WorkError> {
+    pub(super) fn discard(self, vg: &VgName, lv: &LvName, tag: &str) -> Result<(), WorkError> {
         let remove = Request::Remove {
             name: lv.clone(),
             must_exist: false,
@@ -393,18 +341,9 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// What was made for an object before its status could say where.
-    fn half_told(self, object: &LvmVolume) -> Result<Option<LvState>, WorkError> {
-        let Ok(name) = lv_name(object) else {
-            return Ok(None);
-        };
-        let found = self.engine.find(&name)?;
-        Ok(found.into_iter().find(|lv| has(lv, tags::OWNED)))
-    }
-
     /// The LV that a Ready object names. An error if its VG cannot be seen:
     /// then nobody knows whether the LV is gone.
-    fn owned(self, object: &LvmVolume) -> Result<Option<LvState>, WorkError> {
+    pub(super) fn owned(self, object: &LvmVolume) -> Result<Option<LvState>, WorkError> {
         let unseen = |detail: String| WorkError::Blocked {
             reason: "VolumeGroupMissing",
             note: format!(
