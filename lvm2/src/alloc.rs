@@ -176,7 +176,8 @@ pub fn round_up(extents: Extents, stripes: u32) -> Option<Extents> {
 ///
 /// The result has exactly `want.extents` logical extents in logical order, and
 /// overlaps neither itself nor anything in use. Its first segment may continue
-/// the last one of the LV that grows.
+/// the last one of the LV that grows; no other continues the one before it,
+/// because a run of free extents is taken to its end before the next.
 ///
 /// # Errors
 /// When the request makes no sense in this VG or there is no room for it.
@@ -191,7 +192,7 @@ pub fn allocate(vg: &Vg, free: &FreeMap, want: &Want<'_>) -> Result<Vec<NewSegme
         if grows && want.policy == Policy::Contiguous {
             return Err(not_contiguous(want, Extents(0)));
         }
-        return Ok(merged(place::place(&free, want, want.extents)?));
+        return place::place(&free, want, want.extents);
     };
     let legs = u64::from(want.stripes);
     let taken = Extents(run.count.0.min(want.extents.0 / legs));
@@ -213,7 +214,7 @@ pub fn allocate(vg: &Vg, free: &FreeMap, want: &Want<'_>) -> Result<Vec<NewSegme
         // What continues the LV may be what legs elsewhere need.
         Err(_) => segments = place::place(&free, want, want.extents)?,
     }
-    Ok(merged(segments))
+    Ok(segments)
 }
 
 fn not_contiguous(want: &Want<'_>, longest: Extents) -> AllocError {
@@ -307,35 +308,10 @@ fn legs_like<'a>(segment: &'a Segment, want: &Want<'_>) -> Option<Vec<(&'a str, 
     stripes.iter().map(area).collect()
 }
 
-/// Joins neighbours that continue each other, as lvm2 does when it reads.
-fn merged(segments: Vec<NewSegment>) -> Vec<NewSegment> {
-    let mut out: Vec<NewSegment> = Vec::with_capacity(segments.len());
-    for next in segments {
-        match out.last_mut() {
-            Some(last) if last.continues_into(&next) => {
-                last.count = last.count.saturating_add(next.count);
-            }
-            _ => out.push(next),
-        }
-    }
-    out
-}
-
 impl NewSegment {
     /// Physical extents of one leg.
     #[must_use]
     pub fn leg_extents(&self) -> Extents {
         Extents(self.count.0 / (self.stripes.len() as u64).max(1))
-    }
-
-    fn continues_into(&self, next: &Self) -> bool {
-        let leg = self.leg_extents();
-        self.stripe_size == next.stripe_size
-            && self.stripes.len() == next.stripes.len()
-            && self
-                .stripes
-                .iter()
-                .zip(&next.stripes)
-                .all(|(a, b)| a.key == b.key && a.start.checked_add(leg) == Some(b.start))
     }
 }

@@ -233,6 +233,16 @@ mod tests {
         assert_eq!(size.bytes_of(Extents(u64::MAX)), Bytes(u64::MAX));
     }
 
+    #[test]
+    fn bytes_are_counted_in_sectors() {
+        for (bytes, floor, ceil) in [(0, 0, 0), (1, 0, 1), (512, 1, 1), (1025, 2, 3)] {
+            assert_eq!(Bytes(bytes).sectors_floor(), Sectors(floor));
+            assert_eq!(Bytes(bytes).sectors_ceil(), Sectors(ceil));
+        }
+        assert_eq!(Sectors(3).bytes(), Bytes(1536));
+        assert_eq!(Sectors(u64::MAX).bytes(), Bytes(u64::MAX));
+    }
+
     proptest! {
         #[test]
         fn rounding_brackets_the_size(n in 0..u64::MAX / 2, sectors in 1u32..100) {

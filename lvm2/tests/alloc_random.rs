@@ -106,6 +106,43 @@ fn has_room(free: &BTreeSet<(String, u64)>, stripes: u64, leg: u64) -> bool {
     by_pv.values().map(|count| leg.min(*count)).sum::<u64>() >= stripes * leg
 }
 
+/// What holds for every allocation: exactly `leg` extents on each of
+/// `stripes` legs, all free, none twice, the legs of a segment on different PVs,
+/// and no segment that could be part of the one before.
+fn sound(
+    segments: &[NewSegment],
+    free: &BTreeSet<(String, u64)>,
+    stripes: u32,
+    leg: u64,
+) -> Result<(), TestCaseError> {
+    let total: u64 = segments.iter().map(|s| s.count.0).sum();
+    prop_assert_eq!(total, leg * u64::from(stripes));
+    let mut seen = BTreeSet::new();
+    for segment in segments {
+        prop_assert!(segment.count > Extents(0));
+        prop_assert_eq!(segment.stripes.len() as u64, u64::from(stripes));
+        prop_assert_eq!(segment.stripe_size.is_some(), stripes > 1);
+        prop_assert_eq!(
+            segment.leg_extents().0 * u64::from(stripes),
+            segment.count.0
+        );
+        let pvs: BTreeSet<&str> = segment.stripes.iter().map(|s| s.key.as_str()).collect();
+        prop_assert_eq!(pvs.len() as u64, u64::from(stripes), "distinct PVs");
+        for extent in legs(segment).into_iter().flatten() {
+            prop_assert!(free.contains(&extent), "{:?} is in use", extent);
+            prop_assert!(seen.insert(extent.clone()), "{:?} twice", extent);
+        }
+    }
+    for pair in segments.windows(2) {
+        let ends = legs(&pair[0])
+            .into_iter()
+            .map(|leg| leg.last().map(|(key, pe)| (key.clone(), pe + 1)));
+        let starts = legs(&pair[1]).into_iter().map(|leg| leg.first().cloned());
+        prop_assert!(!ends.eq(starts), "{:?} is one segment", pair);
+    }
+    Ok(())
+}
+
 fn used_maps() -> impl Strategy<Value = Vec<Vec<bool>>> {
     prop::collection::vec(
         prop_oneof![
@@ -153,21 +190,7 @@ proptest! {
         };
         match allocate(&vg, &map, &want) {
             Ok(segments) => {
-                let total: u64 = segments.iter().map(|s| s.count.0).sum();
-                prop_assert_eq!(total, extents.0);
-                let mut seen = BTreeSet::new();
-                for segment in &segments {
-                    prop_assert_eq!(segment.stripes.len() as u64, u64::from(stripes));
-                    prop_assert_eq!(segment.stripe_size.is_some(), stripes > 1);
-                    prop_assert_eq!(segment.leg_extents().0 * u64::from(stripes), segment.count.0);
-                    let pvs: BTreeSet<&str> =
-                        segment.stripes.iter().map(|s| s.key.as_str()).collect();
-                    prop_assert_eq!(pvs.len() as u64, u64::from(stripes), "distinct PVs");
-                    for extent in legs(segment).into_iter().flatten() {
-                        prop_assert!(free.contains(&extent), "{:?} is in use", extent);
-                        prop_assert!(seen.insert(extent.clone()), "{:?} twice", extent);
-                    }
-                }
+                sound(&segments, &free, stripes, leg)?;
                 let pvs: BTreeSet<&str> =
                     segments.iter().flat_map(|s| &s.stripes).map(|s| s.key.as_str()).collect();
                 match (policy, extend) {
@@ -260,14 +283,205 @@ fn the_smallest_area_that_fits_is_taken() {
 fn legs_are_found_where_greed_finds_none() {
     // The greedy choice takes pv0 and pv1 and leaves pv2 alone with 4.
     let vg = vg(&[vec![false; 4], vec![false; 4], vec![false; 4]], &[]);
-    let want = Want {
-        extents: Extents(12),
+    let segments = allocate(&vg, &FreeMap::of(&vg), &want(2, 6)).unwrap();
+    sound(&segments, &free_extents(&vg), 2, 6).unwrap();
+}
+
+/// A want of `leg` extents on each of `stripes` legs, anywhere.
+fn want<'a>(stripes: u32, leg: u64) -> Want<'a> {
+    Want {
+        extents: Extents(leg * u64::from(stripes)),
         policy: Policy::Normal,
-        stripes: 2,
+        stripes,
         stripe_size: Sectors(128),
         extend: None,
         pvs: None,
+    }
+}
+
+/// Where the segments of an allocation lie: key, first extent, length of a leg.
+fn places(segments: &[NewSegment]) -> Vec<Vec<(&str, u64, u64)>> {
+    let legs = |segment: &NewSegment| segment.leg_extents().0;
+    segments
+        .iter()
+        .map(|segment| {
+            let stripes = segment.stripes.iter();
+            stripes
+                .map(|stripe| (stripe.key.as_str(), stripe.start.0, legs(segment)))
+                .collect()
+        })
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// The most that fits is where the simple choice often ends too early.
+    #[test]
+    fn the_last_extents_are_found(used in used_maps(), stripes in 2u32..5) {
+        let vg = vg(&used, &[]);
+        let free = free_extents(&vg);
+        let most = (1..=free.len() as u64)
+            .take_while(|leg| has_room(&free, u64::from(stripes), *leg))
+            .last();
+        let map = FreeMap::of(&vg);
+        if let Some(leg) = most {
+            let segments = allocate(&vg, &map, &want(stripes, leg)).unwrap();
+            sound(&segments, &free, stripes, leg)?;
+        }
+        let more = most.unwrap_or(0) + 1;
+        prop_assert!(allocate(&vg, &map, &want(stripes, more)).is_err());
+    }
+}
+
+/// A VG with one PV of the text's letters: `o` is the LV's, `x` another's.
+fn map(pvs: &[&str]) -> Vg {
+    let used: Vec<Vec<bool>> = pvs
+        .iter()
+        .map(|pv| pv.chars().map(|c| c != '.').collect())
+        .collect();
+    let mine: Vec<(usize, usize)> = pvs
+        .iter()
+        .enumerate()
+        .flat_map(|(number, pv)| pv.match_indices('o').map(move |(at, _)| (number, at)))
+        .collect();
+    vg(&used, &mine)
+}
+
+/// PVs as [`map`] draws them, a policy, how much more, and where it goes.
+type Growth<'a> = (&'a [&'a str], Policy, u64, &'a [(&'a str, u64, u64)]);
+
+#[test]
+fn an_lv_goes_on_where_it_ends_then_on_its_pvs_then_anywhere() {
+    let cases: [Growth<'_>; 7] = [
+        // A hole that fits better is left alone.
+        (&["o....x..x"], Policy::Normal, 2, &[("pv0", 1, 2)]),
+        (&["o....x..x"], Policy::Cling, 2, &[("pv0", 1, 2)]),
+        (&["o....x..x"], Policy::Contiguous, 4, &[("pv0", 1, 4)]),
+        (
+            &["o..x....", "........"],
+            Policy::Normal,
+            5,
+            &[("pv0", 1, 2), ("pv0", 4, 3)],
+        ),
+        (&["....", "ox.."], Policy::Normal, 2, &[("pv1", 2, 2)]),
+        (&["....", "ox.."], Policy::Cling, 2, &[("pv1", 2, 2)]),
+        (&["....", "ox.."], Policy::Normal, 3, &[("pv0", 0, 3)]),
+    ];
+    for (pvs, policy, extents, expected) in cases {
+        let vg = map(pvs);
+        let want = Want {
+            policy,
+            extend: vg.lv("old").map(|lv| &**lv),
+            ..want(1, extents)
+        };
+        let segments = allocate(&vg, &FreeMap::of(&vg), &want).unwrap();
+        let found = places(&segments).concat();
+        assert_eq!(found, expected, "{extents} on {pvs:?}, {policy:?}");
+    }
+}
+
+#[test]
+fn a_new_lv_clings_to_the_pvs_that_hold_all_of_it() {
+    let vg = map(&["....x....", "......"]);
+    let want = Want {
+        policy: Policy::Cling,
+        ..want(1, 5)
     };
     let segments = allocate(&vg, &FreeMap::of(&vg), &want).unwrap();
-    assert_eq!(segments.iter().map(|s| s.count.0).sum::<u64>(), 12);
+    assert_eq!(places(&segments), [[("pv1", 0, 5)]]);
+}
+
+#[test]
+fn what_is_not_in_one_piece_is_refused_with_the_longest_piece() {
+    let vg = map(&["ox.....x", "...x..", "....", "....."]);
+    let longest = |stripes: u32, leg: u64, extend: bool| {
+        let want = Want {
+            policy: Policy::Contiguous,
+            extend: vg.lv("old").filter(|_| extend).map(|lv| &**lv),
+            ..want(stripes, leg)
+        };
+        allocate(&vg, &FreeMap::of(&vg), &want).unwrap_err()
+    };
+    let error = |needed, stripes, longest| AllocError::NotContiguous {
+        needed: Extents(needed),
+        stripes,
+        longest: Extents(longest),
+    };
+    assert_eq!(longest(1, 6, false), error(6, 1, 5));
+    assert_eq!(longest(2, 6, false), error(6, 2, 5));
+    assert_eq!(longest(3, 5, false), error(5, 3, 4));
+    assert_eq!(longest(4, 5, false), error(5, 4, 3));
+    assert_eq!(longest(1, 2, true), error(2, 1, 0));
+    let text = map(&["o..x"]);
+    let grows = Want {
+        policy: Policy::Contiguous,
+        extend: text.lv("old").map(|lv| &**lv),
+        ..want(1, 3)
+    };
+    let found = allocate(&text, &FreeMap::of(&text), &grows);
+    assert_eq!(found, Err(error(3, 1, 2)));
+}
+
+/// A segment has one stripe size, so only legs with the same go on.
+#[test]
+fn a_striped_lv_goes_on_only_with_the_same_legs() {
+    let text = std::fs::read(common::data().join("meta-striped.txt")).unwrap();
+    let vg = Vg::parse(&text).unwrap();
+    let extend = vg.lv("st").map(|lv| &**lv);
+    let grow = |policy, stripes, size| {
+        let want = Want {
+            policy,
+            extend,
+            stripe_size: Sectors(size),
+            ..want(stripes, 2)
+        };
+        allocate(&vg, &FreeMap::of(&vg), &want)
+    };
+    let segments = grow(Policy::Contiguous, 3, 128).unwrap();
+    assert_eq!(
+        places(&segments),
+        [[("pv0", 4, 2), ("pv1", 4, 2), ("pv2", 4, 2)]]
+    );
+    for (stripes, size) in [(3, 64), (2, 128), (1, 128)] {
+        let refused = AllocError::NotContiguous {
+            needed: Extents(2),
+            stripes,
+            longest: Extents(0),
+        };
+        assert_eq!(grow(Policy::Contiguous, stripes, size), Err(refused));
+        assert!(grow(Policy::Normal, stripes, size).is_ok());
+    }
+}
+
+#[test]
+fn extents_that_do_not_divide_among_the_legs_are_refused() {
+    let vg = map(&["....", "...."]);
+    let odd = Want {
+        extents: Extents(3),
+        ..want(2, 1)
+    };
+    assert_eq!(
+        allocate(&vg, &FreeMap::of(&vg), &odd),
+        Err(AllocError::Uneven {
+            extents: Extents(3),
+            stripes: 2
+        })
+    );
+    // As many as lvm2 counts are not too many, but there is no room.
+    let all = u64::from(u32::MAX);
+    let found = allocate(&vg, &FreeMap::of(&vg), &want(1, all));
+    assert!(matches!(found, Err(AllocError::NoSpace { .. })));
+    let found = allocate(&vg, &FreeMap::of(&vg), &want(1, all + 1));
+    assert!(matches!(found, Err(AllocError::TooLong { .. })));
+}
+
+#[test]
+fn policies_are_read_as_lvm2_writes_them() {
+    for policy in [Policy::Contiguous, Policy::Cling, Policy::Normal] {
+        assert_eq!(Policy::from_text(policy.as_str()), Some(policy));
+    }
+    assert_eq!(Policy::from_text("cling_by_tags"), Some(Policy::Cling));
+    assert_eq!(Policy::from_text("anywhere"), Some(Policy::Normal));
+    assert_eq!(Policy::from_text("inherit"), None);
 }

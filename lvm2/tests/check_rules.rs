@@ -91,6 +91,7 @@ fn each_rule_finds_what_breaks_it() {
         (TWO, "\"pv1\", 0", "\"pv0\", 8", "extents-once"),
         (TWO, "\"pv0\", 3", "\"pv0\", 4", "extents-once"),
         (TWO, "vgt {", "# first\nvgt {", "text-layout"),
+        (TWO, "vgt {", "x=[]vgt {", "text-layout"),
         (TWO, "}\n# Generated", "} # Generated", "text-layout"),
         (
             TWO,
@@ -138,11 +139,48 @@ fn an_overlap_names_both_lvs_and_the_extents() {
 }
 
 #[test]
+fn a_violation_names_its_object() {
+    for (from, to, object) in [
+        ("seqno = 5", "seqno = 0", "VG vgt"),
+        ("start_extent = 3", "start_extent = 4", "LV vgt/lin"),
+        (
+            "dev_size = 1048576",
+            "dev_size = 1000000",
+            "PV 1Ic9xQ-Q2Xf-3GU3-yg2c-Lmoc-YfgP-IP5YT8 (pv0) of VG vgt",
+        ),
+    ] {
+        let found = violations(TWO, from, to);
+        assert_eq!(found[0].object, object);
+        assert!(found[0].to_string().starts_with(&format!("{object}: ")));
+    }
+}
+
+#[test]
 fn a_long_run_hides_no_overlap_behind_a_short_one() {
     // lin's first segment now covers everything that pad and its second have.
     let found = violations(TWO, "extent_count = 3", "extent_count = 20");
     let once = found.iter().filter(|v| v.rule == "extents-once").count();
     assert_eq!(once, 2, "{found:?}");
+}
+
+#[test]
+fn an_lv_has_no_more_extents_than_lvm2_counts() {
+    let first = "extent_count = 4294967295\n\ntype = \"zero\"\n}\n";
+    let one_more =
+        "segment2 {\nstart_extent = 4294967295\nextent_count = 1\n\ntype = \"zero\"\n}\n";
+    let sized = |segments: &str| {
+        let text = text("meta-error_zero.txt");
+        let (before, zero) = text.split_once("ze {").unwrap();
+        let zero = zero.replacen("extent_count = 3\n\ntype = \"zero\"\n}\n", segments, 1);
+        let vg = Vg::parse(format!("{before}ze {{{zero}").as_bytes()).unwrap();
+        let found = check(&vg);
+        found.iter().filter(|v| v.rule == "segment-order").count()
+    };
+    assert_eq!(sized(first), 0);
+    assert_eq!(sized(&format!("{first}{one_more}")), 1);
+    // Two above the limit are as wrong as one.
+    let two_more = one_more.replace("extent_count = 1", "extent_count = 2");
+    assert_eq!(sized(&format!("{first}{two_more}")), 1);
 }
 
 #[test]

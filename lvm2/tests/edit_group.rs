@@ -194,6 +194,27 @@ fn a_pv_shrinks_to_what_is_in_use_and_grows_again() {
     }
 }
 
+/// lvm2 counts the extents anew even where the size is the one it knows.
+#[test]
+fn a_pv_is_resized_when_either_number_differs() {
+    let vg = create_vg(&new(vec![pv(0, 64)])).unwrap();
+    let id = pv(0, 64).id;
+    let resized = |vg: &Vg, size: u64| {
+        let size = Bytes(size);
+        let resized = edit::apply(vg, &Edit::ResizePv { id, size }).unwrap();
+        let found = resized.pv_by_id(&id).unwrap();
+        (found.pe_count, found.dev_size)
+    };
+    let size = 64 * MIB;
+    let sectors = Some(Sectors(size / 512));
+    assert_eq!(resized(&vg, size), (Extents(15), sectors));
+    let longer = Some(Sectors(size / 512 + 1));
+    assert_eq!(resized(&vg, size + 512), (Extents(15), longer));
+    let text = vg.print().replacen("pe_count = 15", "pe_count = 9", 1);
+    let less = Vg::parse(text.as_bytes()).unwrap();
+    assert_eq!(resized(&less, size), (Extents(15), sectors));
+}
+
 /// Adding a PV to a VG of lvm2's and taking it out again leaves its text as it
 /// was, whatever the VG holds.
 #[test]

@@ -69,6 +69,8 @@ fn edits() -> impl Strategy<Value = Edit> {
             .prop_map(|(lv, to, layout)| Edit::Extend { name: name(lv), to: Extents(to), layout }),
         2 => lv.clone().prop_map(|lv| Edit::Remove { name: name(lv) }),
         1 => (lv.clone(), lv.clone())
+            .prop_map(|(lv, from)| Edit::Absorb { name: name(lv), from: name(from) }),
+        1 => (lv.clone(), lv.clone())
             .prop_map(|(lv, to)| Edit::Rename { name: name(lv), to: name(to) }),
         2 => (lv, prop::collection::vec(0u8..5, 0..3), prop::collection::vec(0u8..5, 0..3))
             .prop_map(|(lv, add, remove)| Edit::Tags {
@@ -79,15 +81,16 @@ fn edits() -> impl Strategy<Value = Edit> {
     ]
 }
 
-/// The LV that the edit is meant to change.
-fn object(edit: &Edit) -> Option<&LvName> {
+/// Whether the edit is meant to change the LV.
+fn meant(edit: &Edit, lv: &LvName) -> bool {
     match edit {
         Edit::Create { name, .. }
         | Edit::Extend { name, .. }
         | Edit::Remove { name }
         | Edit::Rename { name, .. }
-        | Edit::Tags { name, .. } => Some(name),
-        _ => None,
+        | Edit::Tags { name, .. } => name == lv,
+        Edit::Absorb { name, from } => name == lv || from == lv,
+        _ => false,
     }
 }
 
@@ -149,11 +152,16 @@ proptest! {
             prop_assert_eq!(check(&next), []);
             assert_reads_back(&next);
             prop_assert_eq!(next.seqno(), vg.seqno() + 1);
+            if let Edit::Absorb { name, from } = &edit {
+                let extents = |vg: &Vg, lv: &LvName| vg.lv(lv.as_str()).unwrap().extents();
+                let both = extents(&vg, name).saturating_add(extents(&vg, from));
+                prop_assert_eq!(extents(&next, name), both);
+                prop_assert_eq!(next.free_extents(), vg.free_extents());
+            }
             // What was not meant is the very same object.
             for lv in vg.lvs() {
                 let same = next.lv_by_id(&lv.id);
-                let meant = object(&edit) == Some(&lv.name);
-                prop_assert!(meant || same.is_some_and(|same| Arc::ptr_eq(same, lv)));
+                prop_assert!(meant(&edit, &lv.name) || same.is_some_and(|same| Arc::ptr_eq(same, lv)));
             }
             prop_assert_eq!(patched(&vg.print(), &diff(&vg, &next)), next.print());
             vg = next;

@@ -5,7 +5,7 @@
 mod common;
 
 use lvm2::alloc::AllocError;
-use lvm2::edit::{Edit, EditError, Layout, Stamp, apply, seal};
+use lvm2::edit::{Edit, EditError, Layout, Stamp, apply, editable, seal};
 use lvm2::id::LvId;
 use lvm2::model::Vg;
 use lvm2::name::{LvName, NameError};
@@ -41,6 +41,13 @@ fn extend(lv: &str, to: u64) -> Edit {
         name: name(lv),
         to: Extents(to),
         layout: Layout::default(),
+    }
+}
+
+fn absorb(lv: &str, from: &str) -> Edit {
+    Edit::Absorb {
+        name: name(lv),
+        from: name(from),
     }
 }
 
@@ -106,7 +113,46 @@ fn only_a_users_own_plain_lvs_are_changed() {
             assert!(expected(&error), "{file} {lv}: {error}");
             assert!(error.to_string().contains(lv), "{error}");
         }
+        // What is asked before a change answers as the change would.
+        let error = editable(&vg, &name(lv)).unwrap_err();
+        assert!(expected(&error), "{file} {lv}: {error}");
+        // Nor does it become the end of another LV, or get one.
+        let vg = apply(&vg, &create("plain", 1, Layout::default())).unwrap();
+        assert_eq!(editable(&vg, &name("plain")), Ok(()));
+        for (to, from) in [("plain", lv), (lv, "plain")] {
+            let error = refused(&vg, &absorb(to, from));
+            assert!(expected(&error), "{file} {to} {from}: {error}");
+        }
     }
+}
+
+/// Such extents are not the LV's own, even where no status word says so.
+#[test]
+fn an_lv_that_lies_on_an_lv_is_not_changed() {
+    let text = text("meta-pvmove.txt").replacen("\"VISIBLE\", \"LOCKED\"", "\"VISIBLE\"", 1);
+    let nowhere = text.replacen("\"pvmove0\", 0\n", "", 1);
+    let nowhere = nowhere.replacen("stripe_count = 1", "stripe_count = 0", 1);
+    for text in [text, nowhere] {
+        let vg = Vg::parse(text.as_bytes()).unwrap();
+        let lin = vg.lv("lin").unwrap();
+        assert!(lin.foreign_word().is_none() && !lin.is_native());
+        for edit in edits_of("lin") {
+            assert!(matches!(refused(&vg, &edit), EditError::NotNative { .. }));
+        }
+    }
+}
+
+#[test]
+fn an_lv_does_not_absorb_itself() {
+    let vg = sample("meta-linear_2seg.txt");
+    assert!(matches!(
+        refused(&vg, &absorb("lin", "lin")),
+        EditError::LvExists { lv, .. } if lv == "lin"
+    ));
+    assert!(matches!(
+        refused(&vg, &absorb("lin", "none")),
+        EditError::NoSuchLv { lv, .. } if lv == "none"
+    ));
 }
 
 #[test]
@@ -269,6 +315,32 @@ fn what_cannot_be_placed_is_refused_with_the_numbers() {
     ));
     let all = apply(&vg, &create("a", free.0, Layout::default())).unwrap();
     assert_eq!(all.free_extents(), Extents(0));
+}
+
+#[test]
+fn a_policy_that_is_written_is_kept() {
+    let own = "creation_time = 1795994512\n";
+    let policy = |of_vg: &str, of_lv: &str| {
+        let text = text("meta-linear_2seg.txt")
+            .replacen("metadata_copies", &format!("{of_vg}metadata_copies"), 1)
+            .replace(own, &format!("{of_lv}{own}"));
+        Vg::parse(text.as_bytes()).unwrap()
+    };
+    // pad can go on nowhere, so it grows under the policy normal only.
+    let (contiguous, normal) = (
+        "allocation_policy = \"contiguous\"\n",
+        "allocation_policy = \"normal\"\n",
+    );
+    for (of_vg, of_lv, grows) in [
+        ("", "", true),
+        (contiguous, "", false),
+        ("", contiguous, false),
+        (contiguous, normal, true),
+        (normal, contiguous, false),
+    ] {
+        let grown = apply(&policy(of_vg, of_lv), &extend("pad", 3));
+        assert_eq!(grown.is_ok(), grows, "{of_vg} {of_lv}: {grown:?}");
+    }
 }
 
 #[test]

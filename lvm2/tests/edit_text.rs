@@ -196,11 +196,110 @@ fn what_follows_the_last_segment_makes_it_longer() {
     assert_eq!(same.print(), mixed.print());
 }
 
+/// No VG that may be written has one, but the text would be right.
+#[test]
+fn the_first_segment_of_an_lv_without_any_is_written_as_lvm2_writes_it() {
+    let vg = sample("meta-linear.txt");
+    let text = vg.print();
+    let start = text.find("\n\nsegment1 {").unwrap();
+    let end = start + text[start..].find("\n}\n").unwrap() + 2;
+    let empty = format!("{}{}", &text[..start], &text[end..]);
+    let empty = empty.replacen("segment_count = 1", "segment_count = 0", 1);
+    let empty = Vg::parse(empty.as_bytes()).unwrap();
+    assert_eq!(empty.lv("lin").unwrap().extents(), Extents(0));
+    let size = vg.lv("lin").unwrap().extents().0;
+    let grown = edit(&empty, &extend("lin", size, Layout::default()));
+    assert_eq!(grown.print(), text);
+}
+
 #[test]
 fn what_lies_elsewhere_is_a_segment_of_its_own() {
     let vg = sample("meta-linear_2seg.txt");
     let grown = edit(&vg, &extend("pad", 4, Layout::default()));
     assert_change("extend-new-segment.diff", &vg, &grown);
+}
+
+/// Joined, it would claim extents that are not its own, or lose what it is.
+#[test]
+fn what_is_of_another_kind_is_a_segment_of_its_own() {
+    let legs = |stripes: u32, size: u64| Layout {
+        stripes: Some(stripes),
+        stripe_size: Some(Sectors(size)),
+        ..Layout::default()
+    };
+    let linear = sample("meta-linear.txt");
+    let size = linear.lv("lin").unwrap().extents().0;
+    let tagged = linear.print().replacen(
+        "segment_count = 1\n\nsegment1 {\n",
+        "segment_count = 1\n\nsegment1 {\ntags = [\"t\"]\n",
+        1,
+    );
+    let tagged = Vg::parse(tagged.as_bytes()).unwrap();
+    let striped = sample("meta-striped.txt");
+    for (vg, lv, to, layout) in [
+        (&linear, "lin", size + 2, legs(2, 128)),
+        (&tagged, "lin", size + 2, Layout::default()),
+        (&striped, "st", 15, legs(3, 64)),
+    ] {
+        let last = vg.lv(lv).unwrap().segments[0].clone();
+        let grown = edit(vg, &extend(lv, to, layout));
+        let segments = &grown.lv(lv).unwrap().segments;
+        assert_eq!(segments.len(), 2, "{lv}");
+        assert_eq!(segments[0], last);
+        let (old, new) = (last.uses().next(), segments[1].uses().next());
+        let (old, new) = (old.unwrap(), new.unwrap());
+        // It lies right behind all the same.
+        assert_eq!((old.key, old.start.0 + old.count.0), (new.key, new.start.0));
+    }
+}
+
+/// One that is made in pieces is the same as one that grew into them.
+#[test]
+fn a_new_lv_of_several_segments_is_written_as_lvm2_writes_it() {
+    let vg = sample("meta-linear_2seg.txt");
+    let pvs = Layout {
+        pvs: Some(vg.pvs()[..2].iter().map(|pv| pv.id).collect()),
+        ..Layout::default()
+    };
+    let all = 2 * 127 - 11 - 2;
+    let made = edit(&vg, &create("new", all, &[], pvs.clone()));
+    let longest = edit(&vg, &create("new", 123, &[], pvs.clone()));
+    let grown = edit(&longest, &extend("new", all, pvs));
+    assert_eq!(made.lv("new").unwrap().segments.len(), 2);
+    assert_eq!(made.print(), grown.print());
+}
+
+/// The places of all of an LV's extents, in order.
+fn extents(vg: &Vg, lv: &str) -> Vec<(String, u64)> {
+    vg.lv(lv)
+        .unwrap()
+        .uses()
+        .flat_map(|area| {
+            (area.start.0..area.start.0 + area.count.0).map(move |at| (area.key.to_owned(), at))
+        })
+        .collect()
+}
+
+#[test]
+fn an_absorbed_lv_is_the_end_of_the_other() {
+    let vg = sample("meta-linear_2seg.txt");
+    let absorb = |lv: &str, from: &str| {
+        let edit = Edit::Absorb {
+            name: name(lv),
+            from: name(from),
+        };
+        self::edit(&vg, &edit)
+    };
+    let (lin, pad) = (extents(&vg, "lin"), extents(&vg, "pad"));
+    let longer = absorb("lin", "pad");
+    assert_eq!(extents(&longer, "lin"), [lin.clone(), pad.clone()].concat());
+    assert_eq!(longer.lvs().len(), 1);
+    assert_eq!(longer.free_extents(), vg.free_extents());
+    assert_change("absorb-one-segment.diff", &vg, &longer);
+    let other = absorb("pad", "lin");
+    assert_eq!(extents(&other, "pad"), [pad, lin].concat());
+    assert_eq!(other.free_extents(), vg.free_extents());
+    assert_change("absorb-several-segments.diff", &vg, &other);
 }
 
 #[test]
@@ -290,12 +389,38 @@ fn a_seal_changes_nothing_else() {
     assert_eq!(sealed.seqno(), vg.seqno() + 1);
     assert_eq!(sealed.description(), Some("lvcsi: create \"data\"and more"));
     assert_eq!(check(&sealed), []);
+    let other = seal(&sealed, &stamp(Some("hostC"))).unwrap();
+    assert_eq!(
+        other.print().matches("creation_host_system_id").count(),
+        1,
+        "{}",
+        other.print()
+    );
+    assert!(
+        other
+            .print()
+            .contains("\ncreation_host_system_id = \"hostC\"\n")
+    );
     let again = seal(&sealed, &stamp(None)).unwrap();
     assert!(!again.print().contains("creation_host_system_id"));
     assert_eq!(
         Vg::parse(again.print().as_bytes()).unwrap().seqno(),
         vg.seqno() + 2
     );
+}
+
+/// lvm2 writes blank lines there; a text without them gets them.
+#[test]
+fn a_seal_sets_the_lines_apart() {
+    let vg = sample("meta-linear.txt");
+    let mut dense = vg.print();
+    for key in ["description", "creation_host"] {
+        assert!(dense.contains(&format!("\n\n{key}")));
+        dense = dense.replacen(&format!("\n\n{key}"), &format!("\n{key}"), 1);
+    }
+    let dense = Vg::parse(dense.as_bytes()).unwrap();
+    let sealed = |vg: &Vg| seal(vg, &stamp(None)).unwrap().print();
+    assert_eq!(sealed(&dense), sealed(&vg));
 }
 
 #[test]

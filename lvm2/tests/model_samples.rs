@@ -6,7 +6,7 @@ mod common;
 
 use lvm2::check::{Identity, Refusal, check, refusal};
 use lvm2::model::{AreaRef, SegmentKind, Vg};
-use lvm2::units::Extents;
+use lvm2::units::{Bytes, Extents};
 
 fn sample(name: &str) -> Vg {
     Vg::parse(&std::fs::read(common::data().join(name)).unwrap()).unwrap()
@@ -99,6 +99,59 @@ fn an_lv_that_is_called_like_a_pv_is_no_pv() {
     let ro = vg.lv("ro").unwrap();
     assert!(!ro.writable() && ro.has_flag("NOAUTOACTIVATE"));
     assert!(!vg.pv_by_key("pv5").unwrap().allocatable);
+}
+
+#[test]
+fn flags_and_tags_are_read_as_written() {
+    let vg = sample("meta-sysid.txt");
+    assert_eq!(vg.flags(), ["WRITE_LOCKED"]);
+    assert_eq!(vg.tags(), [""; 0]);
+    let text = sample("meta-linear.txt").print().replacen(
+        "extent_size",
+        "tags = [\"a\", \"b=c\"]\nextent_size",
+        1,
+    );
+    assert_eq!(Vg::parse(text.as_bytes()).unwrap().tags(), ["a", "b=c"]);
+    let vg = sample("meta-names.txt");
+    let lv = vg.lv("pv0").unwrap();
+    assert!(lv.has_tag("t1") && lv.has_tag("a/b=c:d"));
+    assert!(!lv.has_tag("t") && !vg.lv("ro").unwrap().has_tag("t1"));
+}
+
+#[test]
+fn vgs_are_equal_when_their_texts_are() {
+    let vg = sample("meta-linear.txt");
+    assert_eq!(vg, sample("meta-linear.txt"));
+    let other = vg.print().replacen("uml1", "uml2", 1);
+    assert_ne!(vg, Vg::parse(other.as_bytes()).unwrap());
+}
+
+#[test]
+fn extents_lie_behind_the_start_of_data() {
+    let vg = sample("meta-linear.txt");
+    let pv = &vg.pvs()[0];
+    let at = |pe: u64| pv.offset_of(Extents(pe), vg.extent_size());
+    assert_eq!(at(0), Some(Bytes(1 << 20)));
+    assert_eq!(at(3), Some(Bytes(13 << 20)));
+    assert_eq!(at(1 << 42), None);
+    assert_eq!(at(u64::MAX), None);
+}
+
+/// What we do not know inside an LV is kept and is no segment.
+#[test]
+fn only_numbered_sections_are_segments() {
+    let text = sample("meta-linear.txt").print();
+    for key in ["segments", "segment1x", "other"] {
+        let more = text.replacen(
+            "segment1 {",
+            &format!("{key} {{\nx = 1\n}}\nsegment1 {{"),
+            1,
+        );
+        let vg = Vg::parse(more.as_bytes()).unwrap();
+        assert_eq!(vg.lv("lin").unwrap().segments.len(), 1, "{key}");
+        assert_eq!(check(&vg), [], "{key}");
+        assert_eq!(vg.print(), more);
+    }
 }
 
 #[test]

@@ -215,6 +215,23 @@ fn locations_outside_the_ring_are_refused() {
     ));
 }
 
+#[test]
+fn a_text_is_one_piece_unless_it_goes_beyond_the_end() {
+    let parts = |offset, len| -> Vec<(u64, Range<usize>)> {
+        ring::pieces(8192, offset, len)
+            .unwrap()
+            .into_iter()
+            .map(|piece| (piece.offset_in_mda, piece.range))
+            .collect()
+    };
+    assert_eq!(parts(512, 100), [(512, 0..100)]);
+    assert_eq!(parts(7168, 1024), [(7168, 0..1024)]);
+    assert_eq!(parts(7168, 1025), [(7168, 0..1024), (512, 1024..1025)]);
+    // Nobody writes a text as long as the ring, but one can be read.
+    assert_eq!(parts(512, 7680), [(512, 0..7680)]);
+    assert_eq!(parts(1024, 7680), [(1024, 0..7168), (512, 7168..7680)]);
+}
+
 fn areas(max: usize) -> impl Strategy<Value = Vec<Area>> {
     let area = (1u64.., any::<u64>()).prop_map(|(offset, size)| Area {
         offset: Bytes(offset),

@@ -13,7 +13,7 @@ use std::io::Read as _;
 
 use lvm2::crc::{crc, crc_from};
 use lvm2::ondisk::label::{self, Candidate, FoundLabel, LabelError};
-use lvm2::ondisk::mda::{MdaError, MdaHeader};
+use lvm2::ondisk::mda::{MdaError, MdaHeader, RawLocn};
 use lvm2::ondisk::{Area, ring};
 use lvm2::text::Section;
 use lvm2::units::Bytes;
@@ -187,6 +187,23 @@ fn a_damaged_label_is_no_label_and_can_be_explained() {
     assert_eq!(label::find(&[0; 2048]), Ok(None));
 }
 
+/// Such a device is not taken for an empty one.
+#[test]
+fn a_damaged_label_of_a_pv_is_told_from_a_wiped_one() {
+    let good = head("pv-orphan")[..2048].to_vec();
+    assert_eq!(label::damaged(&good), None);
+    assert_eq!(label::damaged(&good[..2047]), None);
+    let mut flipped = good.clone();
+    flipped[600] ^= 1;
+    assert!(matches!(
+        label::damaged(&flipped),
+        Some(LabelError::Checksum { sector: 1, .. })
+    ));
+    // What wipefs leaves of it.
+    flipped[512 + 24..512 + 32].fill(0);
+    assert_eq!(label::damaged(&flipped), None);
+}
+
 /// Puts the right checksum into the label of sector 1.
 fn reseal(image: &mut [u8]) {
     let sum = crc(&image[512 + 20..1024]);
@@ -236,6 +253,14 @@ fn what_does_not_fit_a_label_is_not_written() {
         label::encode(1, &header),
         Err(LabelError::Truncated { .. })
     ));
+    // 25 areas fill the sector if no extension follows.
+    header.data_areas = vec![area; 25];
+    header.metadata_areas.clear();
+    header.ext_version = 0;
+    header.ext_flags = 0;
+    let mut image = [0; 2048];
+    image[512..1024].copy_from_slice(&label::encode(1, &header).unwrap());
+    assert_eq!(label_of(&image).header, header);
     header.data_areas = vec![Area {
         offset: Bytes(0),
         size: Bytes(1),
@@ -244,6 +269,26 @@ fn what_does_not_fit_a_label_is_not_written() {
         label::encode(1, &header),
         Err(LabelError::AreaAtZero { .. })
     ));
+}
+
+/// An area that LVM2 does not use must stay so, whatever the caller thinks
+/// its other flags are.
+#[test]
+fn an_ignored_area_is_written_as_ignored() {
+    let mut header = areas(&head("pv-ignored-mda.")).remove(0);
+    let locn = header.committed.unwrap();
+    for flags in [0, 1, 2, 3] {
+        for ignored in [true, false] {
+            header.committed = Some(RawLocn {
+                ignored,
+                flags,
+                ..locn
+            });
+            let back = MdaHeader::decode(&header.encode(), header.start).unwrap();
+            assert_eq!(back.ignored(), ignored, "flags {flags}");
+            assert_eq!(back.committed.unwrap().flags, flags & !1);
+        }
+    }
 }
 
 #[test]
@@ -264,6 +309,7 @@ fn wrong_area_headers_are_refused() {
         altered(32, &511u64.to_le_bytes()),
         Err(MdaError::Size { found: 511 })
     );
+    assert!(altered(32, &512u64.to_le_bytes()).is_ok());
     assert_eq!(
         MdaHeader::decode(&good, 8192),
         Err(MdaError::Start {

@@ -79,6 +79,33 @@ fn what_has_no_plain_table_is_refused() {
 }
 
 #[test]
+fn no_legs_and_no_stripe_size_make_no_table() {
+    let striped = sample("meta-striped.txt").print();
+    let (before, legs) = striped.split_once("stripes = [").unwrap();
+    let (_, behind) = legs.split_once(']').unwrap();
+    let no_legs =
+        format!("{before}stripes = []{behind}").replacen("stripe_count = 3", "stripe_count = 0", 1);
+    let zero = striped.replacen("stripe_size = 128", "stripe_size = 0", 1);
+    let none = striped.replacen("stripe_size = 128\n", "", 1);
+    let errors = |text: &str| {
+        let vg = Vg::parse(text.as_bytes()).unwrap();
+        let lv = vg.lv("st").unwrap();
+        [
+            planned(&vg, "st").unwrap_err(),
+            pv_areas(&vg, lv).unwrap_err(),
+            pv_ranges(&vg, lv, Bytes(0), Bytes(1)).unwrap_err(),
+        ]
+    };
+    for error in errors(&no_legs) {
+        assert!(matches!(&error, TableError::NotNative { lv, .. } if lv == "st"));
+    }
+    for error in [zero, none].iter().flat_map(|text| errors(text)) {
+        let text = error.to_string();
+        assert_eq!(text, "LV vgt/st has a striped segment without stripe size");
+    }
+}
+
+#[test]
 fn device_numbers_are_read_and_written() {
     let device: DevNo = "253:17\n".parse().unwrap();
     assert_eq!(
@@ -142,6 +169,38 @@ proptest! {
         }
         prop_assert_eq!(next, from + len);
     }
+}
+
+#[test]
+fn segments_that_lie_one_behind_the_other_are_one_range() {
+    let text = sample("meta-linear_2seg.txt").print();
+    // The second segment of lin then begins where the first ends.
+    let joined = text.replacen("\"pv0\", 5", "\"pv0\", 3", 1);
+    let lens = |text: &str| -> Vec<u64> {
+        let vg = Vg::parse(text.as_bytes()).unwrap();
+        let lv = vg.lv("lin").unwrap();
+        let ranges = pv_ranges(&vg, lv, Bytes(0), Bytes(11 * (4 << 20))).unwrap();
+        ranges.iter().map(|range| range.len.0 >> 22).collect()
+    };
+    assert_eq!(lens(&text), [3, 4, 4]);
+    assert_eq!(lens(&joined), [7, 4]);
+}
+
+#[test]
+fn only_segments_in_the_range_must_be_plain() {
+    const MIB: u64 = 1 << 20;
+    let text = sample("meta-linear_2seg.txt").print();
+    let (before, last) = text.split_once("segment3 {").unwrap();
+    let last = last.replacen("\"striped\"", "\"zero\"", 1);
+    let vg = Vg::parse(format!("{before}segment3 {{{last}").as_bytes()).unwrap();
+    let lv = vg.lv("lin").unwrap();
+    let ranges = |len: u64| pv_ranges(&vg, lv, Bytes(0), Bytes(len));
+    assert_eq!(ranges(28 * MIB).unwrap().len(), 2);
+    let error = ranges(28 * MIB + 1).unwrap_err().to_string();
+    assert!(
+        error.starts_with("LV vgt/lin has a segment of type zero"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -145,6 +145,22 @@ fn edits_of_a_dense_line_stay_parsable() {
     word.remove("b").unwrap();
     let again = parse(&word.print());
     assert_eq!((again.str("a"), again.int("c")), (Some("x"), Some(1)));
+    // Nor a number into one that begins with a digit.
+    let mut number = parse("a=1b=2 5=3");
+    number.remove("b").unwrap();
+    let again = parse(&number.print());
+    assert_eq!((again.int("a"), again.int("5")), (Some(1), Some(3)));
+    // Where nothing follows, nothing is put in between.
+    let mut last = parse("s{a=1}");
+    last.section_mut("s").unwrap().set_int("a", 2).unwrap();
+    assert_eq!(last.print(), "s{a=2}");
+}
+
+#[test]
+fn sections_are_equal_when_their_texts_are() {
+    assert_eq!(parse("s {\na = 1\n}\n"), parse("s {\na = 1\n}\n"));
+    assert_ne!(parse("a = 1"), parse("a=1"));
+    assert_ne!(parse("a = 1"), parse("a = 2"));
 }
 
 #[test]

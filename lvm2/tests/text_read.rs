@@ -140,6 +140,10 @@ fn errors_name_the_place() {
         assert_eq!(error_of(format!("a = {number}")), (1, 5, Expected::Number));
     }
     assert_eq!(error_of(b"a = 1\nb = \"\xff\""), (2, 6, Expected::Utf8));
+    assert_eq!(
+        Section::parse(b"a = ").unwrap_err().to_string(),
+        "line 1, column 5: expected a value"
+    );
 }
 
 #[test]
@@ -149,6 +153,7 @@ fn nesting_and_size_are_bounded() {
     let (line, column, expected) = error_of(nested(1_000_000));
     assert_eq!((line, column), (1, MAX_DEPTH * 3 + 3));
     assert_eq!(expected, Expected::LessNesting);
+    assert!(Section::parse(&vec![b' '; MAX_TEXT]).is_ok());
     let size = MAX_TEXT + 1;
     assert_eq!(
         Section::parse(&vec![b' '; size]).unwrap_err(),

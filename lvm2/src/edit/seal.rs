@@ -169,5 +169,6 @@ mod tests {
         assert_eq!(date(4_107_542_399), "Sun Feb 28 23:59:59 2100");
         assert_eq!(date(4_107_542_400), "Mon Mar  1 00:00:00 2100");
         assert_eq!(date(1_735_689_599), "Tue Dec 31 23:59:59 2024");
+        assert_eq!(date(12_622_780_800), "Thu Jan  1 00:00:00 2370");
     }
 }

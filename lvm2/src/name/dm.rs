@@ -84,7 +84,9 @@ mod tests {
             |vg: &str, lv: &str| check_pair(&VgName::new(vg).unwrap(), &LvName::new(lv).unwrap());
         assert_eq!(pair("vg", &"x".repeat(122)), Ok(()));
         assert!(pair("vg", &"x".repeat(123)).is_err());
-        // Short enough, but each hyphen counts twice.
+        // Each hyphen counts twice.
+        assert_eq!(pair("vg", &("x-".repeat(41) + "x")), Ok(()));
+        assert!(pair("vg", &("x-".repeat(41) + "xx")).is_err());
         assert!(pair("vg", &"x-".repeat(50)).is_err());
     }
 

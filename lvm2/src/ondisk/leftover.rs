@@ -128,4 +128,13 @@ mod tests {
         assert!(!found[0].overwritten && found[0].text.ends_with(b"#tail"));
         assert!(leftovers(&area[..100], None).is_empty());
     }
+
+    #[test]
+    fn only_a_line_with_a_name_begins_a_text() {
+        assert!(begins(b"vg-0_a.b+c {\nid = \"1\""));
+        assert!(!begins(b" {\nid = \"1\""));
+        assert!(!begins(b"v g {\nid = \"1\""));
+        assert!(!begins(b"vg{\nid = \"1\""));
+        assert!(!begins(b"vg {\nseqno = 1"));
+    }
 }

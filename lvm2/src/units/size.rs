@@ -139,7 +139,10 @@ mod tests {
             assert!(parse_size(text).is_err(), "{text}");
         }
         assert!(matches!(parse_size("1x"), Err(UnitError::Unit { .. })));
-        assert!(matches!(parse_size("1bb"), Err(UnitError::Unit { .. })));
+        for unit in ["bb", "sb", "si", "kk", "kbb"] {
+            let text = format!("1{unit}");
+            assert!(matches!(parse_size(&text), Err(UnitError::Unit { .. })));
+        }
         assert!(matches!(parse_size("16e"), Err(UnitError::TooLarge { .. })));
         assert!(matches!(
             parse_size("99999999999999999999"),
@@ -152,8 +155,11 @@ mod tests {
         for (bytes, text) in [
             (0, "0b"),
             (512, "512b"),
+            (1 << 10, "1.00k"),
             (4 << 20, "4.00m"),
             (3 << 29, "1.50g"),
+            (5 << 40, "5.00t"),
+            (1 << 50, "1.00p"),
             (u64::MAX, "16.00e"),
         ] {
             assert_eq!(format_size(Bytes(bytes)), text);
