@@ -55,24 +55,19 @@ pub(super) fn unit(length: Length) -> Result<Tally> {
         "--no-fail-fast",
         "--locked",
     ]))?;
+    // The whole workspace again: built by themselves, packages would get other
+    // features of what they share, and be compiled a second time.
+    let mut command = cargo();
+    command
+        .envs(length.env())
+        .args(["test", "--workspace", "--no-fail-fast", "--locked"]);
     for package in ["lvm2", "lvcsi", "lvcsi-kit"] {
-        let mut command = cargo();
-        command
-            .envs(length.env())
-            .args(["test", "--no-fail-fast", "--locked", "-p", package]);
         let targets = test_targets(package)?;
-        let targets: Vec<_> = targets
-            .iter()
-            .filter(|t| !OWN_LEVEL.contains(&t.as_str()))
-            .collect();
-        if targets.is_empty() {
-            continue;
-        }
-        for target in targets {
+        for target in targets.iter().filter(|t| !OWN_LEVEL.contains(&t.as_str())) {
             command.args(["--test", target]);
         }
-        tally.add(counted(&mut command)?);
     }
+    tally.add(counted(&mut command)?);
     // The documentation may have no example: only a failure counts against it.
     let mut docs = cargo();
     docs.args(["test", "--workspace", "--doc", "--no-fail-fast", "--locked"]);
@@ -97,8 +92,7 @@ pub(super) fn crash(length: Length) -> Result<Tally> {
 fn own(length: Length, target: &str) -> Result<Tally> {
     counted(cargo().envs(length.env()).args([
         "test",
-        "-p",
-        "lvcsi",
+        "--workspace",
         "--test",
         target,
         "--no-fail-fast",
