@@ -7,6 +7,7 @@
 
 pub mod host;
 pub mod mutate;
+#[allow(dead_code, reason = "the driver uses all of it")]
 #[path = "../../src/cli/units.rs"]
 pub mod units;
 
