@@ -15,7 +15,10 @@ fuzz_target!(|data: &[u8]| {
     let text = data.split(|byte| *byte == 0).next().unwrap_or_default();
     assert_eq!(tree.print().as_bytes(), text);
     let choice = crc(data);
-    let key = tree.sections().next().map(|(key, _)| key.to_owned());
+    // Of several things of one name the first counts.
+    let mut keys = tree.sections().map(|(key, _)| key);
+    let key = keys.find(|key| tree.section(key).is_some());
+    let key = key.map(str::to_owned);
     let inside = key.filter(|_| choice & 1 == 0);
     edit(&tree, inside.as_deref(), choice >> 1);
 });

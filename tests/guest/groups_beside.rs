@@ -6,6 +6,8 @@
     reason = "of a command that must succeed nothing more is wanted"
 )]
 
+use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,6 +16,21 @@ use lvcsi_kit::{decode, proof};
 
 use crate::groups::{Bench, lvcsi, refused};
 use crate::support::{Tidy, settle};
+
+/// The lock file, locked, under the name that everybody opens: what lvm2 ran for
+/// an event of udev's may have removed the one that was there.
+fn held(path: &Path) -> File {
+    loop {
+        let mut options = File::options();
+        let file = options.read(true).append(true).create(true).open(path);
+        let file = file.unwrap();
+        file.lock().unwrap();
+        let named = std::fs::metadata(path).map(|named| named.ino());
+        if named.is_ok_and(|ino| ino == file.metadata().unwrap().ino()) {
+            return file;
+        }
+    }
+}
 
 /// Pitfall 2: labels and areas change under lvm2's locks only.
 #[test]
@@ -32,13 +49,7 @@ fn pitfall_02_nothing_is_written_while_lvm2_holds_the_lock() {
         ("P_global", vec!["pv", "create", &names[1]]),
         ("P_global", vec!["vg", "extend", "grplock", &names[1]]),
     ] {
-        let file = std::fs::OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(lock_dir.join(lock))
-            .unwrap();
-        file.lock().unwrap();
+        let file = held(&lock_dir.join(lock));
         let before = [bench.digest(0), bench.digest(1)];
         let ran = lvcsi(&[&["--lock-timeout", "2"], &args[..]].concat());
         assert_eq!(ran.status, Some(7), "{args:?}: {ran}");

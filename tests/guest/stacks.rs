@@ -281,6 +281,8 @@ fn pitfall_32_a_pv_inside_of_an_lv_is_not_seen() {
     let native = Native::open(&vg);
     native.create("disk", 64);
     let device = vg.device("disk");
+    // lvm2 looks for it by the name that udev makes.
+    settle();
     let inside = vg.lvm.with_config("devices/scan_lvs=1");
     let inner = format!("{}inner", vg.name);
     inside.clean(&["pvcreate", "-q", "-y", path(&device)]);

@@ -12,7 +12,8 @@ use nix::unistd::Pid;
 use super::slow::{Halt, Layer, SlowVg, Watchdog, repeat, threads, told};
 use crate::support::{MIB, Tidy};
 
-const IMPATIENT: [&str; 3] = ["--io-timeout=2", "--probe-timeout=2", "--lock-timeout=2"];
+/// The device is noticed before the lock that waits for it.
+const IMPATIENT: [&str; 3] = ["--io-timeout=2", "--probe-timeout=2", "--lock-timeout=8"];
 
 fn lvcsi(args: &[&str]) -> Ran {
     let binary = host::binary("lvcsi");
