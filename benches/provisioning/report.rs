@@ -89,7 +89,7 @@ impl Report {
             .map(|(name, n)| format!("{name} {n:.1}"))
             .collect();
         println!(
-            "system calls per create: {} (execve: {})",
+            "system calls per create: {}, not counting the clock (execve: {})",
             paint::cyan(&format!("{:.1}", count.total())),
             count.execve
         );
