@@ -142,7 +142,7 @@ const LEVELS: &[Level] = &[
         name: "power",
         what: "power cuts: the emulator is killed at random moments of a load",
         groups: &[Group::Build, Group::Guest],
-        lane: Lane::Beside,
+        lane: Lane::Alone,
         run: crate::power::level,
     },
     Level {
