@@ -7,6 +7,7 @@
 
 pub(crate) mod capability;
 mod cluster;
+pub(crate) mod confirm;
 pub(crate) mod context;
 pub mod controller;
 pub mod driver;

@@ -11,6 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
+use tonic::transport::server::Router;
 
 use crate::engine::{Engine, EngineConfig, EngineError};
 use crate::error::Kind;
@@ -86,28 +87,13 @@ pub async fn serve(
     listener: StdListener,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ServeError> {
-    let incoming = UnixListenerStream::new(UnixListener::from_std(listener)?);
-    let stopping = CancellationToken::new();
-    let stopped = stopping.clone();
     let controller = (services == Services::All)
         .then(|| ControllerServer::new(ControllerService(Arc::clone(&driver))));
-    let server = Server::builder()
+    let router = Server::builder()
         .add_service(IdentityServer::new(IdentityService(Arc::clone(&driver))))
         .add_optional_service(controller)
-        .add_service(NodeServer::new(NodeService(Arc::clone(&driver))))
-        .serve_with_incoming_shutdown(incoming, async move {
-            stop.await;
-            tracing::info!("stopping: no new calls");
-            stopped.cancel();
-        });
-    let late = async {
-        stopping.cancelled().await;
-        tokio::time::sleep(DRAIN).await;
-    };
-    tokio::select! {
-        ended = server => ended?,
-        () = late => tracing::warn!("calls still under way after {DRAIN:?} are cut off"),
-    }
+        .add_service(NodeServer::new(NodeService(Arc::clone(&driver))));
+    answer(router, listener, stop, DRAIN).await?;
     // Jobs whose callers have gone are not among the server's calls.
     match tokio::time::timeout(DRAIN, driver.drained()).await {
         Ok(hanging) => {
@@ -118,6 +104,32 @@ pub async fn serve(
         Err(_) => tracing::warn!(
             "jobs still under way after {DRAIN:?} are left; they are repaired at the next start"
         ),
+    }
+    Ok(())
+}
+
+/// Answers calls until `stop`; those under way are given `drain` to end.
+pub(crate) async fn answer(
+    router: Router,
+    listener: StdListener,
+    stop: impl Future<Output = ()> + Send + 'static,
+    drain: Duration,
+) -> Result<(), ServeError> {
+    let incoming = UnixListenerStream::new(UnixListener::from_std(listener)?);
+    let stopping = CancellationToken::new();
+    let stopped = stopping.clone();
+    let server = router.serve_with_incoming_shutdown(incoming, async move {
+        stop.await;
+        tracing::info!("stopping: no new calls");
+        stopped.cancel();
+    });
+    let late = async {
+        stopping.cancelled().await;
+        tokio::time::sleep(drain).await;
+    };
+    tokio::select! {
+        ended = server => ended?,
+        () = late => tracing::warn!("calls still under way after {drain:?} are cut off"),
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ pub mod client;
 pub mod controller;
 pub mod crd;
 pub mod events;
+pub mod failure;
 pub mod names;
 pub mod patch;
 pub mod quantity;

@@ -2,10 +2,9 @@
 
 use crate::engine::{LvState, tags};
 
-use super::super::capability::{Access, Capability, CapabilityError};
+use super::super::capability::{Access, CapabilityError};
+use super::super::confirm::{answer, asked};
 use super::super::driver::Driver;
-use super::super::params::Params;
-use super::super::proto::validate_volume_capabilities_response::Confirmed;
 use super::super::proto::{ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse};
 use super::super::status::CsiError;
 
@@ -18,34 +17,15 @@ pub(super) fn validate(
         return Err(CapabilityError::Missing.into());
     }
     let lv = driver.volume(&request.volume_id)?;
-    Ok(match objection(&lv, &request) {
-        Some(message) => ValidateVolumeCapabilitiesResponse {
-            confirmed: None,
-            message,
-        },
-        None => ValidateVolumeCapabilitiesResponse {
-            confirmed: Some(Confirmed {
-                volume_context: request.volume_context,
-                volume_capabilities: request.volume_capabilities,
-                parameters: request.parameters,
-                mutable_parameters: request.mutable_parameters,
-            }),
-            message: String::new(),
-        },
-    })
+    let objection = objection(&lv, &request);
+    Ok(answer(request, objection))
 }
 
 fn objection(lv: &LvState, request: &ValidateVolumeCapabilitiesRequest) -> Option<String> {
-    let access = match Capability::all(&request.volume_capabilities) {
+    let access = match asked(request) {
         Ok(access) => access,
-        Err(error) => return Some(error.to_string()),
+        Err(objection) => return Some(objection),
     };
-    if let Err(error) = Params::parse(&request.parameters) {
-        return Some(error.to_string());
-    }
-    if !request.mutable_parameters.is_empty() {
-        return Some("mutable_parameters are not supported".to_owned());
-    }
     if let Some(made) = tags::value(&lv.tags, tags::ACCESS).filter(|made| *made != access.word()) {
         return Some(format!("volume {} was created for {made} access", lv.name));
     }

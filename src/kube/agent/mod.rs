@@ -39,7 +39,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::CancellationToken;
 
 pub use args::{AgentArgs, Register};
-pub use serve::{AgentError, run};
+pub use serve::run;
 
 use super::crd::{LvmNode, LvmVolume};
 use super::events::Events;

@@ -1,6 +1,5 @@
 //! Starting and ending the agent.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,55 +13,20 @@ use super::register::{self, Plan};
 use super::{Parts, Settings, reconcile};
 use crate::csi::{self, ServeError, Services, Socket};
 use crate::engine::{Engine, EngineConfig};
-use crate::error::Kind;
 use crate::host::Host;
 use crate::http;
-use crate::kube::client::{ClientError, client};
-use crate::metrics::{Metrics, MetricsError};
+use crate::kube::client::client;
+use crate::kube::failure::ServeFailure;
+use crate::metrics::Metrics;
 
 /// How long reconcilers may take once the agent was asked to stop.
 const DRAIN: Duration = Duration::from_secs(30);
-
-/// Why the agent ended.
-#[derive(Debug, thiserror::Error)]
-pub enum AgentError {
-    /// The CSI service.
-    #[error(transparent)]
-    Serve(#[from] ServeError),
-    /// The cluster.
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    /// Metrics.
-    #[error(transparent)]
-    Metrics(#[from] MetricsError),
-    /// The address of metrics and health.
-    #[error("listen at {address}: {source}")]
-    Listen {
-        /// The address.
-        address: std::net::SocketAddr,
-        /// Why.
-        source: io::Error,
-    },
-}
-
-impl AgentError {
-    /// What a caller may conclude.
-    #[must_use]
-    pub fn kind(&self) -> Kind {
-        match self {
-            Self::Serve(error) => error.kind(),
-            Self::Client(_) => Kind::InvalidArgument,
-            Self::Listen { .. } => Kind::FailedPrecondition,
-            Self::Metrics(_) => Kind::Internal,
-        }
-    }
-}
 
 /// Runs the agent until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// When anything needed does not start. The API server is not needed.
-pub fn run(host: Host, config: EngineConfig, arguments: &AgentArgs) -> Result<(), AgentError> {
+pub fn run(host: Host, config: EngineConfig, arguments: &AgentArgs) -> Result<(), ServeFailure> {
     arguments.peer.warn();
     let (socket, listener) = Socket::bind(arguments.endpoint.path()).map_err(ServeError::from)?;
     let engine = Engine::start(host, config).map_err(ServeError::from)?;
@@ -83,7 +47,7 @@ async fn serve(
     engine: Engine,
     listener: std::os::unix::net::UnixListener,
     arguments: &AgentArgs,
-) -> Result<(), AgentError> {
+) -> Result<(), ServeFailure> {
     let signal = csi::signals().map_err(ServeError::from)?;
     let client = client(&arguments.cluster).await?;
     let metrics = Arc::new(Metrics::new()?);
@@ -91,7 +55,7 @@ async fn serve(
     if let Some(address) = arguments.listen_address.0 {
         let listener = http::listen(address)
             .await
-            .map_err(|source| AgentError::Listen { address, source })?;
+            .map_err(|source| ServeFailure::Listen { address, source })?;
         let pages = pages(&engine, &metrics, &ready, &arguments.metrics_path);
         tokio::spawn(http::serve(listener, pages));
     }

@@ -47,7 +47,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use args::ControllerArgs;
-pub use serve::{ControllerServeError, run};
+pub use serve::run;
 
 use super::events::Events;
 use crate::csi::inflight::{Guard, InFlight, Job};

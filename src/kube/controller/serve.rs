@@ -1,12 +1,9 @@
 //! Starting and ending the controller.
 
-use std::io;
 use std::os::unix::net::UnixListener as StdListener;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::UnixListener;
-use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
 
@@ -17,56 +14,21 @@ use super::{Controller, Settings, run_loops};
 use crate::csi::proto::controller_server::ControllerServer;
 use crate::csi::proto::identity_server::IdentityServer;
 use crate::csi::{self, ServeError, Socket};
-use crate::error::Kind;
 use crate::http;
-use crate::kube::client::{ClientError, client};
-use crate::metrics::{Metrics, MetricsError};
+use crate::kube::client::client;
+use crate::kube::failure::ServeFailure;
+use crate::metrics::Metrics;
 
 /// How long calls and loops may take once the controller was asked to stop.
 /// Kubernetes kills after 30 s by default.
 const DRAIN: Duration = Duration::from_secs(20);
-
-/// Why the controller ended.
-#[derive(Debug, thiserror::Error)]
-pub enum ControllerServeError {
-    /// The CSI service.
-    #[error(transparent)]
-    Serve(#[from] ServeError),
-    /// The cluster.
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    /// Metrics.
-    #[error(transparent)]
-    Metrics(#[from] MetricsError),
-    /// The address of metrics and health.
-    #[error("listen at {address}: {source}")]
-    Listen {
-        /// The address.
-        address: std::net::SocketAddr,
-        /// Why.
-        source: io::Error,
-    },
-}
-
-impl ControllerServeError {
-    /// What a caller may conclude.
-    #[must_use]
-    pub fn kind(&self) -> Kind {
-        match self {
-            Self::Serve(error) => error.kind(),
-            Self::Client(_) => Kind::InvalidArgument,
-            Self::Listen { .. } => Kind::FailedPrecondition,
-            Self::Metrics(_) => Kind::Internal,
-        }
-    }
-}
 
 /// Runs the controller until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// When anything needed does not start. That the API server does not answer is
 /// no reason: it is waited for.
-pub fn run(arguments: &ControllerArgs) -> Result<(), ControllerServeError> {
+pub fn run(arguments: &ControllerArgs) -> Result<(), ServeFailure> {
     arguments.peer.warn();
     let (socket, listener) = Socket::bind(arguments.endpoint.path()).map_err(ServeError::from)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -81,10 +43,7 @@ pub fn run(arguments: &ControllerArgs) -> Result<(), ControllerServeError> {
     ended
 }
 
-async fn serve(
-    listener: StdListener,
-    arguments: &ControllerArgs,
-) -> Result<(), ControllerServeError> {
+async fn serve(listener: StdListener, arguments: &ControllerArgs) -> Result<(), ServeFailure> {
     let signal = csi::signals().map_err(ServeError::from)?;
     let client = client(&arguments.cluster).await?;
     let metrics = Arc::new(Metrics::new()?);
@@ -93,7 +52,7 @@ async fn serve(
     if let Some(address) = arguments.listen_address.0 {
         let listener = http::listen(address)
             .await
-            .map_err(|source| ControllerServeError::Listen { address, source })?;
+            .map_err(|source| ServeFailure::Listen { address, source })?;
         let pages = pages(&controller, &arguments.metrics_path);
         tokio::spawn(http::serve(listener, pages));
     }
@@ -126,24 +85,8 @@ pub(super) async fn answer(
     listener: StdListener,
     signal: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), ServeError> {
-    let incoming = UnixListenerStream::new(UnixListener::from_std(listener)?);
-    let stopping = CancellationToken::new();
-    let stopped = stopping.clone();
-    let server = Server::builder()
+    let router = Server::builder()
         .add_service(IdentityServer::new(service.clone()))
-        .add_service(ControllerServer::new(service))
-        .serve_with_incoming_shutdown(incoming, async move {
-            signal.await;
-            tracing::info!("stopping: no new calls");
-            stopped.cancel();
-        });
-    let late = async {
-        stopping.cancelled().await;
-        tokio::time::sleep(DRAIN).await;
-    };
-    tokio::select! {
-        ended = server => ended?,
-        () = late => tracing::warn!("calls still under way after {DRAIN:?} are cut off"),
-    }
-    Ok(())
+        .add_service(ControllerServer::new(service));
+    csi::server::answer(router, listener, signal, DRAIN).await
 }
