@@ -101,11 +101,11 @@ impl Engine {
         };
         let registry = Arc::new(Registry::new(watch.clone(), config.clone()));
         let workers = Mutex::new(Some(HashMap::new()));
-        let backups = Arc::new(Backups::new(
-            watch.host.clone(),
-            config.backup.clone(),
-            Arc::clone(&registry),
-        ));
+        let visitor = Visitor {
+            registry: Arc::clone(&registry),
+            watch: watch.clone(),
+        };
+        let backups = Arc::new(Backups::new(visitor, config.backup.clone()));
         Ok(Self {
             inner: Arc::new(Inner {
                 config,

@@ -12,6 +12,8 @@ pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
     pub(crate) skipped: u64,
+    /// Names of tests that failed.
+    pub(crate) failures: BTreeSet<String>,
     /// Why tests were skipped, each reason once.
     pub(crate) reasons: BTreeSet<String>,
     /// What the suites counted, by their own lines `proof: …`.
@@ -33,6 +35,7 @@ impl Tally {
         self.passed += other.passed;
         self.failed += other.failed;
         self.skipped += other.skipped;
+        self.failures.extend(other.failures);
         self.reasons.extend(other.reasons);
         for proof in other.proofs {
             self.add_proof(proof);
@@ -70,8 +73,10 @@ impl Tally {
             self.passed += number_before(rest, " passed");
             self.failed += number_before(rest, " failed");
             self.skipped += number_before(rest, " ignored");
-        } else if line.starts_with("test ") {
-            if let Some((_, after)) = line.split_once(" ... ignored") {
+        } else if let Some(test) = line.strip_prefix("test ") {
+            if let Some(name) = test.strip_suffix(" ... FAILED") {
+                self.failures.insert(name.to_owned());
+            } else if let Some((_, after)) = line.split_once(" ... ignored") {
                 let reason = after
                     .strip_prefix(", ")
                     .unwrap_or("ignored without a reason");
@@ -170,11 +175,13 @@ mod tests {
             "running 3 tests\n\
              test a ... ok\n\
              test b ... ignored, needs device-mapper\n\
+             test c ... FAILED\n\
              test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n\
              test result: FAILED. 4 passed; 2 failed; 0 ignored; 0 measured; 7 filtered out",
         );
         assert_eq!((tally.passed, tally.failed, tally.skipped), (16, 2, 1));
         assert!(tally.reasons.contains("needs device-mapper"));
+        assert_eq!(tally.failures, ["c".to_owned()].into());
     }
 
     #[test]

@@ -11,7 +11,8 @@ use lvm2::name::VgName;
 
 use super::BackupConfig;
 use crate::engine::error::EngineError;
-use crate::engine::registry::Registry;
+use crate::engine::loaded::Loaded;
+use crate::engine::visit::Visitor;
 use crate::host::store::TEMPORARY;
 use crate::host::{Host, HostError, HostResult, LockMode, StoredFile};
 
@@ -94,12 +95,8 @@ fn prune(host: &Host, config: &BackupConfig, vg: &VgName, dir: &Path) -> HostRes
 
 /// Brings lvm2's own backup file up to date. Only the rename is done under the
 /// VG lock, so that an older text never replaces what lvm2 wrote meanwhile.
-pub(super) fn write_lvm2(
-    host: &Host,
-    registry: &Registry,
-    vg: &Vg,
-    text: &str,
-) -> Result<(), EngineError> {
+pub(super) fn write_lvm2(visitor: &Visitor, vg: &Vg, text: &str) -> Result<(), EngineError> {
+    let host = &visitor.watch.host;
     let Some(dir) = host.copies.lvm2_dir() else {
         return Ok(());
     };
@@ -107,7 +104,7 @@ pub(super) fn write_lvm2(
         .copies
         .stage(&dir, false, text.as_bytes())
         .map_err(|error| failed(&dir, error))?;
-    let published = publish_lvm2(host, registry, vg, &staged);
+    let published = publish_lvm2(visitor, vg, &staged);
     if !matches!(published, Ok(true)) {
         host.copies
             .remove(&staged)
@@ -123,18 +120,14 @@ pub(super) fn write_lvm2(
 
 /// Whether the file was published: not if the disks hold another commit by
 /// now. Who made that one writes the file.
-fn publish_lvm2(
-    host: &Host,
-    registry: &Registry,
-    vg: &Vg,
-    staged: &Path,
-) -> Result<bool, EngineError> {
+fn publish_lvm2(visitor: &Visitor, vg: &Vg, staged: &Path) -> Result<bool, EngineError> {
+    let host = &visitor.watch.host;
     let name = vg.name();
     let _guard = host
         .locks
         .lock(&format!("V_{name}"), LockMode::Shared, LOCK_DEADLINE)
         .map_err(|error| failed(staged, error))?;
-    let current = match registry.load(name) {
+    let current = match on_disk(visitor, name) {
         Ok(loaded) => loaded.vg.id() == vg.id() && loaded.vg.seqno() == vg.seqno(),
         Err(EngineError::NoSuchVg { .. } | EngineError::AmbiguousVg { .. }) => false,
         Err(error) => return Err(error),
@@ -145,6 +138,21 @@ fn publish_lvm2(
             .map_err(|error| failed(staged, error))?;
     }
     Ok(current)
+}
+
+/// What the VG's disks hold. A disk that hangs is left behind: nobody may wait
+/// for the lock because of a copy.
+fn on_disk(visitor: &Visitor, name: &VgName) -> Result<Arc<Loaded>, EngineError> {
+    let question = |_: &Host, loaded: &Arc<Loaded>| Ok(Arc::clone(loaded));
+    let loaded = visitor.end(visitor.begin(name, None, Arc::new(question)))?;
+    let silence = loaded.hazards.iter().find(|hazard| hazard.is_silence());
+    match silence {
+        None => Ok(loaded),
+        Some(hazard) => Err(EngineError::Hazard {
+            vg: name.clone(),
+            hazard: hazard.clone(),
+        }),
+    }
 }
 
 /// The highest sequence number among the copies of a VG.

@@ -19,8 +19,7 @@ use lvm2::model::Vg;
 use lvm2::name::VgName;
 
 use super::error::EngineError;
-use super::registry::Registry;
-use crate::host::Host;
+use super::visit::Visitor;
 
 pub(super) use files::{lvm2_seqno, newest_seqno};
 
@@ -80,9 +79,8 @@ pub(super) struct Backups {
 }
 
 struct Shared {
-    host: Host,
+    visitor: Visitor,
     config: BackupConfig,
-    registry: Arc<Registry>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -116,12 +114,11 @@ struct Progress {
 
 impl Backups {
     /// No copies are kept without `config`.
-    pub(super) fn new(host: Host, config: Option<BackupConfig>, registry: Arc<Registry>) -> Self {
+    pub(super) fn new(visitor: Visitor, config: Option<BackupConfig>) -> Self {
         let shared = config.map(|config| {
             Arc::new(Shared {
-                host,
+                visitor,
                 config,
-                registry,
                 state: Mutex::default(),
                 changed: Condvar::new(),
             })
@@ -301,10 +298,10 @@ impl Shared {
 
     fn write(&self, vg: &Vg) -> Result<(), EngineError> {
         let text = backup::file(vg);
-        let own = files::write(&self.host, &self.config, vg, &text);
+        let own = files::write(&self.visitor.watch.host, &self.config, vg, &text);
         // The one must not suffer from the other.
         let lvm2 = if self.config.lvm2 {
-            files::write_lvm2(&self.host, &self.registry, vg, &text)
+            files::write_lvm2(&self.visitor, vg, &text)
         } else {
             Ok(())
         };

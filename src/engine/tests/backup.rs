@@ -8,6 +8,7 @@ use lvm2::model::Vg;
 
 use super::*;
 use crate::engine::BackupConfig;
+use crate::host::LockMode;
 use crate::host::sim::{CallKind, Fault};
 
 const DIR: &str = "/var/lib/lvcsi/backup/data";
@@ -235,6 +236,50 @@ fn an_older_copy_never_replaces_what_another_writer_left() {
         "nothing is left over"
     );
     assert_eq!(copies(&sim), [2], "the copy of its own commit is kept");
+}
+
+#[test]
+fn a_copy_gives_up_the_lock_of_a_vg_that_hangs() {
+    let sim = machine();
+    sim.add_lvm2_dir();
+    let config = EngineConfig {
+        backup: Some(BackupConfig::default()),
+        io_timeout: Duration::from_millis(100),
+        ..EngineConfig::default()
+    };
+    let engine = Engine::start(sim.host(), config).unwrap();
+    sim.always(Some(CallKind::CopyStage), "/etc/lvm/backup", Fault::Hang);
+    run(&engine, Request::Create(create("one", 4))).unwrap();
+    let staging = || {
+        sim.calls()
+            .iter()
+            .any(|call| call.kind == CallKind::CopyStage && call.object == "/etc/lvm/backup")
+    };
+    until("the copy is under way", staging);
+    // From now on the disks hang, not the file.
+    sim.clear_faults();
+    for disk in DISKS {
+        sim.always(Some(CallKind::Read), disk, Fault::Hang);
+    }
+    sim.unhang();
+    until("it gives up", || engine.backup_stats().failed > 0);
+    let stats = engine.backup_stats();
+    let reason = stats.behind.get(&vg()).unwrap().as_deref().unwrap();
+    assert!(
+        reason.contains("read") && reason.contains("waiting"),
+        "{reason}"
+    );
+    let lock = sim
+        .host()
+        .locks
+        .lock("V_data", LockMode::Exclusive, Duration::ZERO);
+    drop(lock.expect("nobody holds it"));
+    assert_eq!(seqno_in(&sim, Path::new(LVM2_FILE)), None);
+    sim.clear_faults();
+    sim.unhang();
+    run(&engine, Request::Create(create("two", 4))).unwrap();
+    engine.shutdown();
+    assert_eq!(seqno_in(&sim, Path::new(LVM2_FILE)), Some(on_disk(&sim)));
 }
 
 #[test]

@@ -94,6 +94,7 @@ pub(super) fn write(path: &Path, tally: &Tally) -> Result<()> {
         "passed": tally.passed,
         "failed": tally.failed,
         "skipped": tally.skipped,
+        "failures": tally.failures,
         "reasons": tally.reasons,
         "proofs": proofs,
     });
@@ -119,6 +120,7 @@ fn read(path: &Path) -> Result<Tally> {
         passed: number("passed")?,
         failed: number("failed")?,
         skipped: number("skipped")?,
+        failures: texts("failures").map(str::to_owned).collect(),
         reasons: texts("reasons").map(str::to_owned).collect(),
         proofs: texts("proofs").map(Proof::read).collect(),
     })
@@ -152,6 +154,7 @@ mod tests {
             passed: 3,
             failed: 1,
             skipped: 2,
+            failures: ["a::b".to_owned()].into(),
             reasons: ["needs a \"kernel\"".to_owned()].into(),
             proofs: vec![Proof::read("crash points: 12, lost: 0")],
         };

@@ -278,6 +278,11 @@ fn report(outcomes: &[Outcome]) -> i32 {
         );
         total.add(tally.clone());
     }
+    for Outcome { name, tally, .. } in outcomes {
+        for failure in &tally.failures {
+            println!("{name}: FAILED: {failure}");
+        }
+    }
     let proofs = || total.proofs.iter().for_each(|proof| println!("{proof}"));
     if outcomes.len() > 1 {
         proofs();
