@@ -9,7 +9,13 @@ use super::proto::volume_capability::AccessType;
 use super::proto::volume_capability::access_mode::Mode;
 
 /// File systems that volumes can have.
-pub(crate) const FILESYSTEMS: [FsKind; 4] = [FsKind::Ext2, FsKind::Ext3, FsKind::Ext4, FsKind::Xfs];
+pub(crate) const FILESYSTEMS: [FsKind; 5] = [
+    FsKind::Ext2,
+    FsKind::Ext3,
+    FsKind::Ext4,
+    FsKind::Xfs,
+    FsKind::Btrfs,
+];
 
 /// Why a capability is refused.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -33,7 +39,7 @@ pub enum CapabilityError {
         mode: String,
     },
     /// A file system that is not known.
-    #[error("file system {fs_type:?} is not supported; use ext4, xfs, ext3 or ext2")]
+    #[error("file system {fs_type:?} is not supported; use ext4, xfs, btrfs, ext3 or ext2")]
     Filesystem {
         /// What was asked for.
         fs_type: String,
@@ -161,10 +167,8 @@ pub(crate) fn filesystem(name: &str) -> Result<Option<FsKind>, CapabilityError> 
         return Ok(None);
     }
     FsKind::from_str(name)
-        .ok()
-        .filter(|kind| FILESYSTEMS.contains(kind))
         .map(Some)
-        .ok_or_else(|| CapabilityError::Filesystem {
+        .map_err(|_| CapabilityError::Filesystem {
             fs_type: name.to_owned(),
         })
 }
@@ -230,7 +234,7 @@ mod tests {
         };
         assert_eq!(fs, Some(FsKind::Xfs));
         assert_eq!(Capability::all(&[]), Err(CapabilityError::Missing));
-        for unknown in ["ntfs", "btrfs", "EXT4"] {
+        for unknown in ["ntfs", "zfs", "EXT4"] {
             assert!(matches!(
                 filesystem(unknown),
                 Err(CapabilityError::Filesystem { .. })

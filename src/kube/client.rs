@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use hyper::header::{HeaderValue, USER_AGENT};
 use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
@@ -32,7 +33,7 @@ pub enum ClientError {
 /// # Errors
 /// When the settings cannot be read.
 pub async fn client(arguments: &ClusterArgs) -> Result<Client, ClientError> {
-    let config = match &arguments.kubeconfig {
+    let mut config = match &arguments.kubeconfig {
         None => Config::infer().await.map_err(Box::new)?,
         Some(path) => {
             let failed = |source| ClientError::File {
@@ -45,5 +46,9 @@ pub async fn client(arguments: &ClusterArgs) -> Result<Client, ClientError> {
                 .map_err(failed)?
         }
     };
+    // Whose requests these are, for whoever reads an audit log: sidecars have
+    // the same account.
+    let agent = HeaderValue::from_static(concat!("lvcsi/", env!("CARGO_PKG_VERSION")));
+    config.headers.push((USER_AGENT, agent));
     Ok(Client::try_from(config).map_err(Box::new)?)
 }

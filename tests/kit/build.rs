@@ -1,5 +1,6 @@
-//! Generates the client side of the CSI services. The driver generates its own
-//! server side; nothing of the driver's code is used to judge the driver.
+//! Generates the CSI services: the client side for tests, the server side for a
+//! driver that does nothing. The driver generates its own; nothing of the driver's
+//! code is used to judge the driver.
 
 use std::error::Error;
 
@@ -8,7 +9,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={PROTO}");
     let descriptors = protox::compile([PROTO], ["../../proto"])?;
     tonic_prost_build::configure()
-        .build_server(false)
+        .generate_default_stubs(true)
         .compile_fds(descriptors)?;
     Ok(())
 }

@@ -22,6 +22,8 @@ pub(crate) enum Group {
     Guest,
     /// Vagrant with libvirt, and making a box.
     Vagrant,
+    /// A Kubernetes node in the guest, and the driver's image.
+    Cluster,
 }
 
 /// Every package that any level needs: the one list.
@@ -69,6 +71,19 @@ const PACKAGES: &[(Group, &[&str])] = &[
             "btrfs-progs",
             "strace",
             "fdisk",
+        ],
+    ),
+    (
+        Group::Cluster,
+        &[
+            "containernetworking-plugins",
+            "conntrack",
+            "fio",
+            "iproute2",
+            "iptables",
+            "mmdebstrap",
+            "openssl",
+            "runc",
         ],
     ),
     (

@@ -6,6 +6,7 @@
 
 mod apt;
 mod artifacts;
+mod cluster;
 mod guest;
 mod levels;
 mod paths;
@@ -33,6 +34,7 @@ Usage: cargo xtask COMMAND [ARG...]
   crds      write the custom resource definitions and the manifest to deploy
   bench     provisioning side by side with lvm2, in the guest
   vagrant   the tests on a real kernel in a Vagrant VM
+  cluster   a real Kubernetes on top of guests
   guest     run a command in a QEMU guest with a real kernel and device-mapper
 
 `cargo xtask COMMAND --help` tells more about each. On Debian and Ubuntu missing
@@ -58,6 +60,7 @@ fn dispatch() -> Result<i32> {
             Some("demo") => programs::demo_command(parser),
             Some("test") => levels::command(parser),
             Some("guest") => guest::command(parser),
+            Some("cluster") => cluster::command(parser),
             Some("vagrant") => vagrant::command(parser),
             _ => bail!("unknown command {command:?}; see cargo xtask --help"),
         },

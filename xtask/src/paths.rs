@@ -26,3 +26,8 @@ pub(crate) fn tools() -> PathBuf {
 pub(crate) fn in_vm_script() -> PathBuf {
     root().join("vagrant/in-vm.sh")
 }
+
+/// State of the test cluster: images, certificates, logs.
+pub(crate) fn cluster() -> PathBuf {
+    root().join("target/cluster")
+}

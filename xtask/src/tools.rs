@@ -14,10 +14,10 @@ const REQUIREMENTS: &str = include_str!("../requirements.txt");
 
 const CSI_SANITY: &str = "github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity";
 const CSI_SANITY_VERSION: &str = "v5.5.0";
-/// The Go release that csi-sanity is built with where the installed one is older
-/// than its go.mod asks for.
-const GO_TOOLCHAIN: &str = "golang.org/toolchain@v0.0.1-go1.25.5.linux-amd64";
-const GO_MINOR: u32 = 25;
+/// The Go release that is fetched where the installed one is older than the
+/// go.mod files ask for.
+const GO_TOOLCHAIN: &str = "golang.org/toolchain@v0.0.1-go1.26.8.linux-amd64";
+const GO_MINOR: u32 = 26;
 
 /// cargo-deny's executable.
 pub(crate) fn cargo_deny() -> Result<PathBuf> {
@@ -64,7 +64,7 @@ pub(crate) fn csi_sanity() -> Result<PathBuf> {
 
 /// A Go command that is new enough: the installed one, or one that an older Go
 /// fetches as the toolchain module.
-fn go() -> Result<PathBuf> {
+pub(crate) fn go() -> Result<PathBuf> {
     let installed = PathBuf::from("go");
     match minor_version(&installed) {
         Some(minor) if minor >= GO_MINOR => return Ok(installed),
@@ -109,11 +109,11 @@ fn parse_minor(text: &str) -> Option<u32> {
 }
 
 /// Whether the folder was finished for this version.
-fn is_current(dir: &Path, wanted: &str) -> bool {
+pub(crate) fn is_current(dir: &Path, wanted: &str) -> bool {
     fs::read_to_string(dir.join("installed")).is_ok_and(|have| have == wanted)
 }
 
-fn mark_current(dir: &Path, wanted: &str) -> Result<()> {
+pub(crate) fn mark_current(dir: &Path, wanted: &str) -> Result<()> {
     let mark = dir.join("installed");
     fs::write(&mark, wanted).with_context(|| format!("cannot write {}", mark.display()))
 }

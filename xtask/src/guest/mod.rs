@@ -47,6 +47,10 @@ pub(crate) struct Options {
     pub(crate) timeout: Duration,
     /// Host folder that the guest sees, writable, as `/results`.
     pub(crate) results: Option<PathBuf>,
+    /// Whether the guest has a network, in which the host is 10.0.2.2.
+    pub(crate) network: bool,
+    /// Ports of this machine's loopback that lead to ports of the guest.
+    pub(crate) forward: Vec<(u16, u16)>,
     /// Added to the environment of the command.
     pub(crate) env: Vec<(OsString, OsString)>,
 }
@@ -63,6 +67,8 @@ impl Default for Options {
             cpus: 2,
             timeout: Duration::from_secs(600),
             results: None,
+            network: false,
+            forward: Vec::new(),
             env: Vec::new(),
         }
     }

@@ -142,6 +142,13 @@ impl Machine<'_> {
                     ),
                 ]);
         }
+        if options.network {
+            let mut net = "user,id=net,ipv6=off".to_owned();
+            for (host, guest) in &options.forward {
+                net.push_str(&format!(",hostfwd=tcp:127.0.0.1:{host}-:{guest}"));
+            }
+            qemu.args(["-netdev", &net, "-device", "virtio-net-pci,netdev=net"]);
+        }
         qemu.stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
