@@ -7,6 +7,7 @@
 
 mod args;
 mod attempts;
+mod authority;
 mod changes;
 mod facts;
 mod knowledge;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::args::AgentArgs;
@@ -83,10 +82,7 @@ async fn serve(
         &arguments.endpoint,
         &arguments.kubelet_dir,
     );
-    let registrar = plan.map(|plan| {
-        let (registered, _) = watch::channel(None);
-        tokio::spawn(register::register(plan, topology, registered))
-    });
+    let registrar = plan.map(|plan| tokio::spawn(register::register(plan, topology)));
     tracing::info!(
         endpoint = %arguments.endpoint,
         node = arguments.nodeid.0,
@@ -98,14 +94,15 @@ async fn serve(
     let stopped = async move {
         signal.await;
         stopping.cancel();
+        if let Some(registrar) = registrar {
+            // Ends with its socket, so that the kubelet sees it go before the
+            // calls under way have ended.
+            registrar.abort();
+            let _ = registrar.await;
+        }
     };
     let ended = csi::serve(driver, Services::Node, listener, stopped).await;
     stop.cancel();
-    if let Some(registrar) = registrar {
-        // Ends with its socket, so that the kubelet sees it go.
-        registrar.abort();
-        let _ = registrar.await;
-    }
     if tokio::time::timeout(DRAIN, reconciler).await.is_err() {
         tracing::warn!("reconcilers still work; what they do is found again at the next start");
     }
