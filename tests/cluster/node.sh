@@ -56,7 +56,6 @@ until [ -S /run/containerd/containerd.sock ] && ctr version >/dev/null 2>&1; do
     sleep 0.2
 done
 for image in "$images"/*.tar; do
-    case $image in */base.tar) continue ;; esac
     ctr -n k8s.io images import --no-unpack --local "$image" >/dev/null
 done
 "$NODE_EXEC" "$exec_port" &

@@ -81,7 +81,6 @@ const PACKAGES: &[(Group, &[&str])] = &[
             "fio",
             "iproute2",
             "iptables",
-            "mmdebstrap",
             "openssl",
             "runc",
         ],

@@ -11,10 +11,6 @@ use serde_json::json;
 use super::binaries::version_of;
 use crate::{paths, run};
 
-/// What the driver's image takes from Debian, as deploy/Containerfile does.
-const DRIVER_PACKAGES: &str =
-    "e2fsprogs,xfsprogs,btrfs-progs,util-linux,libblkid1,libudev1,ca-certificates";
-const SUITE: &str = "bookworm";
 /// The image that a pod's sandbox runs.
 pub(super) const PAUSE: &str = "lvcsi.test/pause:1";
 /// What test pods run: busybox.
@@ -26,8 +22,9 @@ const NULL_DRIVER: &str = "lvcsi.test/null-driver:1";
 /// One image: a name and the files that it consists of.
 struct Image<'a> {
     name: String,
-    /// A finished root file system below the files, if any.
-    base: Option<PathBuf>,
+    /// Made by the script that makes the driver's image for users, for this
+    /// program; `bare` without mkfs and fsck.
+    root: Option<(&'a Path, bool)>,
     /// Source on this machine, path in the image.
     files: Vec<(PathBuf, &'a str)>,
     /// Busybox has a link for each of its programs.
@@ -46,7 +43,7 @@ pub(crate) fn make(driver: &Path, null_driver: &Path, tools: &Path) -> Result<Ve
             .with_context(|| format!("tests/cluster/go.mod does not pin {module}"))?;
         Ok(Image {
             name: format!("registry.k8s.io/sig-storage/{program}:{version}"),
-            base: None,
+            root: None,
             files: vec![(tools.join(program), program)],
             busybox_links: false,
             entrypoint: vec![program],
@@ -56,29 +53,29 @@ pub(crate) fn make(driver: &Path, null_driver: &Path, tools: &Path) -> Result<Ve
     let images = [
         Image {
             name: PAUSE.to_owned(),
-            base: None,
+            root: None,
             files: vec![(busybox.clone(), "bin/busybox")],
             busybox_links: false,
             entrypoint: vec!["bin/busybox", "sleep", "2147483647"],
         },
         Image {
             name: BUSYBOX.to_owned(),
-            base: None,
+            root: None,
             files: vec![(busybox, "bin/busybox")],
             busybox_links: true,
             entrypoint: vec!["bin/sh"],
         },
         Image {
             name: super::DRIVER_IMAGE.to_owned(),
-            base: Some(base(&dir)?),
-            files: vec![(driver.to_owned(), "usr/local/bin/lvcsi")],
+            root: Some((driver, false)),
+            files: Vec::new(),
             busybox_links: false,
             entrypoint: vec!["usr/local/bin/lvcsi"],
         },
         Image {
             name: NULL_DRIVER.to_owned(),
-            base: Some(base(&dir)?),
-            files: vec![(null_driver.to_owned(), "usr/local/bin/lvcsi-null-driver")],
+            root: Some((null_driver, true)),
+            files: Vec::new(),
             busybox_links: false,
             entrypoint: vec!["usr/local/bin/lvcsi-null-driver"],
         },
@@ -94,25 +91,6 @@ pub(crate) fn make(driver: &Path, null_driver: &Path, tools: &Path) -> Result<Ve
     images.iter().map(|image| image.archive(&dir)).collect()
 }
 
-/// The packages of the driver's image as one tar file, made once.
-fn base(dir: &Path) -> Result<PathBuf> {
-    let base = dir.join("base.tar");
-    let list = dir.join("base.list");
-    let wanted = format!("{SUITE} {DRIVER_PACKAGES}");
-    if base.exists() && fs::read_to_string(&list).is_ok_and(|have| have == wanted) {
-        return Ok(base);
-    }
-    run::quiet(
-        Command::new("mmdebstrap")
-            .args(["--variant=extract", "--quiet"])
-            .arg(format!("--include={DRIVER_PACKAGES}"))
-            .arg(SUITE)
-            .arg(&base),
-    )?;
-    fs::write(&list, wanted).with_context(|| format!("cannot write {}", list.display()))?;
-    Ok(base)
-}
-
 impl Image<'_> {
     /// Writes the archive.
     fn archive(&self, dir: &Path) -> Result<PathBuf> {
@@ -122,14 +100,20 @@ impl Image<'_> {
             fs::remove_dir_all(&work)?;
         }
         let layer = work.join("files");
+        fs::create_dir_all(&layer)?;
+        if let Some((program, bare)) = self.root {
+            let mut script = Command::new(paths::root().join("deploy/rootfs.sh"));
+            script.arg(&layer).arg(program);
+            run::quiet(script.args(bare.then_some("--bare")))?;
+            let name = program.file_name().unwrap_or_default();
+            let program = layer.join("usr/local/bin").join(name);
+            // Every node keeps the image in its memory.
+            run::quiet(Command::new("strip").arg("--strip-debug").arg(program))?;
+        }
         for (from, to) in &self.files {
             let to = layer.join(to);
             fs::create_dir_all(to.parent().unwrap_or(&layer))?;
             fs::copy(from, &to).with_context(|| format!("cannot copy {}", from.display()))?;
-            if self.base.is_some() {
-                // Every node keeps the image in its memory.
-                run::quiet(Command::new("strip").arg("--strip-debug").arg(&to))?;
-            }
         }
         if self.busybox_links {
             for program in run::text(Command::new("/bin/busybox").arg("--list"))?.lines() {
@@ -139,18 +123,8 @@ impl Image<'_> {
                 }
             }
         }
-        let mut layers = Vec::new();
-        if let Some(base) = &self.base {
-            fs::hard_link(base, work.join("base.tar"))
-                .with_context(|| format!("cannot link {}", base.display()))?;
-            layers.push("base.tar");
-        }
         tar(&work.join("files.tar"), &layer, &["."])?;
-        layers.push("files.tar");
-        let digests = layers
-            .iter()
-            .map(|layer| Ok(format!("sha256:{}", sha256(&work.join(layer))?)))
-            .collect::<Result<Vec<_>>>()?;
+        let digest = format!("sha256:{}", sha256(&work.join("files.tar"))?);
         let mut entrypoint: Vec<String> = self
             .entrypoint
             .iter()
@@ -166,18 +140,17 @@ impl Image<'_> {
                 "Entrypoint": entrypoint,
                 "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
             },
-            "rootfs": {"type": "layers", "diff_ids": digests},
+            "rootfs": {"type": "layers", "diff_ids": [digest]},
         });
         let manifest = json!([{
             "Config": "config.json",
             "RepoTags": [self.name],
-            "Layers": layers,
+            "Layers": ["files.tar"],
         }]);
         fs::write(work.join("config.json"), config.to_string())?;
         fs::write(work.join("manifest.json"), manifest.to_string())?;
         let archive = dir.join(format!("{file_name}.tar"));
-        let mut members = vec!["manifest.json", "config.json"];
-        members.extend(&layers);
+        let members = ["manifest.json", "config.json", "files.tar"];
         tar(&archive, &work, &members)?;
         fs::remove_dir_all(&work)?;
         Ok(archive)
