@@ -26,6 +26,18 @@ pub(super) fn is(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
 }
 
+/// Whether the answer is that the object of this name is another one. A patch
+/// that names the UID of one that was replaced is no conflict to the API
+/// server, but an attempt to change what never changes.
+fn is_another(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else {
+        return false;
+    };
+    let details = status.details.as_ref().filter(|_| status.code == 422);
+    let mut causes = details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.field == "metadata.uid")
+}
+
 impl Server {
     /// With objects in `namespace`.
     pub(super) fn new(client: Client, namespace: &str) -> Self {
@@ -169,7 +181,6 @@ impl Server {
             .await;
         match answer {
             Err(error) if is(&error, 403) => {}
-            // A conflict is about the UID: another claim of this name.
             answer => return patched(answer),
         }
         let path = format!(
@@ -224,7 +235,7 @@ fn parameters() -> PatchParams {
 fn patched<T>(answer: Result<T, kube::Error>) -> Result<bool, kube::Error> {
     match answer {
         Ok(_) => Ok(true),
-        Err(error) if is(&error, 404) || is(&error, 409) => Ok(false),
+        Err(error) if is(&error, 404) || is(&error, 409) || is_another(&error) => Ok(false),
         Err(error) => Err(error),
     }
 }

@@ -36,6 +36,8 @@ pub(super) async fn get(
         |node, labels| place.is_none_or(|place| topology::contains(place, node, labels)),
         |vg| params.vgs.as_ref().is_none_or(|vgs| vgs.matches(vg)),
     );
+    // The provisioner asks again soon; a 0 would stand until its next round.
+    let free = free.map_err(|(node, why)| ControllerError::NoCapacity { node, why })?;
     let signed = |bytes: Bytes| i64::try_from(bytes.0).unwrap_or(i64::MAX);
     Ok(GetCapacityResponse {
         available_capacity: signed(free.unwrap_or_default()),

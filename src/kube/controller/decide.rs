@@ -10,7 +10,7 @@ use lvm2::units::Bytes;
 
 use super::cluster::{Cluster, Watched};
 use super::facts::SnapshotFacts;
-use super::schedule::{Choice, NodeView, Place, Unusable, choose};
+use super::schedule::{Choice, NodeView, Place, Unusable, VgView, choose};
 use super::state::{FAILED, Failure, State};
 use super::topology;
 use crate::csi::params::{Scheduler, VgMatch};
@@ -134,19 +134,44 @@ impl Cluster {
 
     /// Free space of the VG with most of it, among nodes that `admitted`
     /// admits and VGs that `matches` matches.
+    ///
+    /// What is answered here is published and stands for a while, so an agent
+    /// that starts again takes nothing away: its last report counts. Where no
+    /// VG is found and a node may still tell of one, that node is the answer.
     pub(super) fn most_free(
         &self,
         admitted: impl Fn(&str, &BTreeMap<String, String>) -> bool,
         matches: impl Fn(&VgName) -> bool,
-    ) -> Option<Bytes> {
-        let views = self.state().views("", &HashMap::new(), Instant::now());
-        views
-            .iter()
-            .filter(|node| node.unusable.is_none() && admitted(&node.name, &node.labels))
-            .flat_map(|node| &node.vgs)
-            .filter(|vg| vg.writable && VgName::new(vg.name.as_str()).is_ok_and(|n| matches(&n)))
-            .map(|vg| vg.free)
-            .max()
+    ) -> Result<Option<Bytes>, (String, Unusable)> {
+        let mut state = self.state();
+        let views = state.views("", &HashMap::new(), Instant::now());
+        let mut most = None;
+        let mut silent = None;
+        for node in views {
+            if !admitted(&node.name, &node.labels) {
+                continue;
+            }
+            let waits = match node.unusable {
+                None | Some(Unusable::NotRegistered | Unusable::NoAgent) => {
+                    let reports = state.reports.contains_key(&node.name);
+                    (!reports).then_some(Unusable::NoReport)
+                }
+                Some(why @ (Unusable::NotReady | Unusable::NoReport)) => Some(why),
+                Some(Unusable::Cordoned | Unusable::Gone) => continue,
+            };
+            if let Some(why) = waits {
+                silent.get_or_insert((node.name, why));
+                continue;
+            }
+            let usable = |vg: &&VgView| {
+                vg.writable && VgName::new(vg.name.as_str()).is_ok_and(|name| matches(&name))
+            };
+            most = most.max(node.vgs.iter().filter(usable).map(|vg| vg.free).max());
+        }
+        match (most, silent) {
+            (None, Some(silent)) => Err(silent),
+            (most, _) => Ok(most),
+        }
     }
 
     /// Why the node takes no volumes, if so.

@@ -2,6 +2,7 @@
 
 use lvm2::units::{Bytes, format_size};
 
+use super::schedule::Unusable;
 use crate::csi::capability::CapabilityError;
 use crate::csi::params::ParamError;
 use crate::csi::size::SizeError;
@@ -93,9 +94,23 @@ pub(super) enum ControllerError {
         more: Bytes,
         free: Bytes,
     },
+    /// Its LV is of a kind that is not grown.
+    #[error(
+        "volume {volume} is thin: this release does not grow thin volumes, so nothing was changed; \
+         copy it to a volume that is not thin"
+    )]
+    Thin { volume: String },
     /// Nobody can say whether the VG has room.
     #[error("volume {volume} cannot grow now: {reason}")]
     NoReport { volume: String, reason: String },
+    /// Nobody can say how much space a part of the cluster has.
+    #[error("the free space of node {node} is not known yet: {why}")]
+    NoCapacity { node: String, why: Unusable },
+    /// Why a volume does not grow. The resizer reads a failed precondition as
+    /// "in use" and waits for the volume's last pod to go, which helps with
+    /// nothing that is refused here.
+    #[error(transparent)]
+    Growth(Box<ControllerError>),
     /// An LVMVolume that cannot be understood.
     #[error("volume {volume}: its LVMVolume cannot be used: {reason}")]
     Object { volume: String, reason: String },
@@ -115,18 +130,29 @@ impl ControllerError {
             | Self::NotAdvertised { .. }
             | Self::Name(_)
             | Self::Parameter(_)
-            | Self::Capability(_) => Kind::InvalidArgument,
-            Self::Size(SizeError::NoMultiple { .. }) | Self::Shrink { .. } => Kind::OutOfRange,
+            | Self::Capability(_)
+            | Self::Thin { .. } => Kind::InvalidArgument,
+            // By this code the resizer lets a user take a request back that is
+            // too large; by ResourceExhausted it does not.
+            Self::Size(SizeError::NoMultiple { .. })
+            | Self::Shrink { .. }
+            | Self::NoRoom { .. } => Kind::OutOfRange,
             Self::Size(_) => Kind::InvalidArgument,
             Self::Claim { .. }
             | Self::NotReady { .. }
             | Self::Snapshots { .. }
-            | Self::NoReport { .. }
             | Self::Object { .. } => Kind::FailedPrecondition,
-            Self::InFlight { .. } | Self::Starting { .. } => Kind::Aborted,
+            Self::InFlight { .. }
+            | Self::Starting { .. }
+            | Self::NoReport { .. }
+            | Self::NoCapacity { .. } => Kind::Aborted,
+            Self::Growth(error) => match error.kind() {
+                Kind::FailedPrecondition => Kind::Internal,
+                kind => kind,
+            },
             Self::Differs { .. } => Kind::AlreadyExists,
             // By this code the provisioner lets the scheduler choose again.
-            Self::NoPlace { .. } | Self::NoRoom { .. } => Kind::ResourceExhausted,
+            Self::NoPlace { .. } => Kind::ResourceExhausted,
             Self::Refused { kind, .. } => *kind,
             Self::Late { .. } => Kind::DeadlineExceeded,
             Self::NoVolume { .. } => Kind::NotFound,

@@ -22,6 +22,15 @@ pub(super) async fn expand(
     request: &ControllerExpandVolumeRequest,
     patience: &Patience,
 ) -> Result<ControllerExpandVolumeResponse, ControllerError> {
+    let expanded = expand_now(controller, request, patience).await;
+    expanded.map_err(|error| ControllerError::Growth(Box::new(error)))
+}
+
+async fn expand_now(
+    controller: &Arc<Controller>,
+    request: &ControllerExpandVolumeRequest,
+    patience: &Patience,
+) -> Result<ControllerExpandVolumeResponse, ControllerError> {
     let volume = &request.volume_id;
     let range = Range::required(request.capacity_range.as_ref())?;
     if request.volume_capability.is_some() {
@@ -83,6 +92,10 @@ fn usable(object: &LvmVolume) -> Result<Bytes, ControllerError> {
         VolumeState::Pending => return Err(not_ready("is not made yet")),
         VolumeState::Failed => return Err(not_ready("could not be made")),
         VolumeState::Unknown => return Err(not_ready("is in a state that is not known")),
+    }
+    if object.spec.is_thin() {
+        // Its agent would leave the LV as it is, and the size would be a lie.
+        return Err(ControllerError::Thin { volume });
     }
     object
         .spec

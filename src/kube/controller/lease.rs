@@ -59,6 +59,8 @@ pub(super) struct Election {
     seen: Option<(Lease, Instant)>,
     /// Nothing was seen before the first list.
     listed: bool,
+    /// The list that is being read has shown the Lease.
+    shown: bool,
     renewed: Option<Instant>,
 }
 
@@ -81,6 +83,7 @@ impl Election {
             terms,
             seen: None,
             listed: false,
+            shown: false,
             renewed: None,
         }
     }
@@ -107,6 +110,7 @@ impl Election {
 
     fn see(&mut self, event: Result<watcher::Event<Lease>, watcher::Error>) {
         let now = Instant::now();
+        self.shown |= matches!(event, Ok(watcher::Event::InitApply(_)));
         match event {
             Ok(watcher::Event::Apply(lease) | watcher::Event::InitApply(lease)) => {
                 let known = self
@@ -118,8 +122,14 @@ impl Election {
                 }
             }
             Ok(watcher::Event::Delete(_)) => self.seen = None,
-            Ok(watcher::Event::Init) => {}
-            Ok(watcher::Event::InitDone) => self.listed = true,
+            Ok(watcher::Event::Init) => self.shown = false,
+            Ok(watcher::Event::InitDone) => {
+                self.listed = true;
+                // Deleted while nobody watched.
+                if !self.shown {
+                    self.seen = None;
+                }
+            }
             Err(error) => tracing::warn!(%error, "watch of the Lease"),
         }
     }
@@ -227,7 +237,12 @@ impl Election {
                 self.seen = Some((lease, Instant::now()));
                 Ok(true)
             }
-            Err(error) if is(&error, 409) || is(&error, 404) => Ok(false),
+            Err(error) if is(&error, 409) => Ok(false),
+            // Deleted: the next attempt makes it again.
+            Err(error) if is(&error, 404) => {
+                self.seen = None;
+                Ok(false)
+            }
             Err(error) => Err(error),
         }
     }
@@ -240,4 +255,49 @@ fn tell(leads: &watch::Sender<bool>, now: bool) {
         }
         std::mem::replace(leads, now) != now
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kube::tests::fake::FakeApi;
+
+    fn lease(holder: &str) -> Lease {
+        Lease {
+            metadata: ObjectMeta {
+                resource_version: Some("1".to_owned()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(LeaseSpec {
+                holder_identity: Some(holder.to_owned()),
+                ..LeaseSpec::default()
+            }),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_list_without_the_lease_means_that_it_is_gone() {
+        let client = FakeApi::default().client();
+        let mut election = Election::new(client, "default", "d", "a", Terms::default());
+        let list = |election: &mut Election, lease: Option<Lease>| {
+            election.see(Ok(watcher::Event::Init));
+            if let Some(lease) = lease {
+                election.see(Ok(watcher::Event::InitApply(lease)));
+            }
+            election.see(Ok(watcher::Event::InitDone));
+        };
+        list(&mut election, Some(lease("b")));
+        assert_eq!(election.holder(), Some("b"));
+        let waits = election.free_in();
+        assert!(!waits.is_zero());
+        // A list that shows it as it was does not start its time again.
+        let since = election.seen.as_ref().map(|(_, since)| *since);
+        list(&mut election, Some(lease("b")));
+        assert_eq!(election.seen.as_ref().map(|(_, since)| *since), since);
+        list(&mut election, None);
+        assert_eq!(
+            (election.holder(), election.free_in()),
+            (None, Duration::ZERO)
+        );
+    }
 }

@@ -87,6 +87,13 @@ impl Wanted {
             .unwrap_or_default()
     }
 
+    /// Whether `pattern` is what an object has of a class that names these VGs:
+    /// ours, or the peer's, which puts a name between the anchors as it is.
+    fn is_pattern(&self, vgs: &VgMatch, pattern: &str) -> bool {
+        let peers = matches!(vgs, VgMatch::Named(vg) if pattern == format!("^{vg}$"));
+        peers || pattern == self.pattern()
+    }
+
     /// The object for the volume on `node`.
     pub(super) fn object(&self, namespace: &str, node: &str) -> LvmVolume {
         let yes_no = |yes| Some(if yes { YesNo::Yes } else { YesNo::No });
@@ -157,7 +164,7 @@ impl Wanted {
                 spec.vol_group
             )),
             // No VG was chosen yet: by the same rule?
-            Err(_) if spec.vg_pattern != self.pattern() => Some(format!(
+            Err(_) if !self.is_pattern(vgs, &spec.vg_pattern) => Some(format!(
                 "it may be in volume groups that match {:?}",
                 spec.vg_pattern
             )),

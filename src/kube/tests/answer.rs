@@ -75,6 +75,16 @@ pub(super) fn status(code: u16, message: &str) -> Answer {
     whole(code, &failure(code, message))
 }
 
+/// The refusal to change a field that never changes.
+pub(super) fn immutable(field: &str) -> Answer {
+    let mut object = failure(422, &format!("{field}: Invalid value: field is immutable"));
+    let cause = json!({
+        "reason": "FieldValueInvalid", "message": "field is immutable", "field": field,
+    });
+    object["details"] = json!({ "causes": [cause] });
+    whole(422, &object)
+}
+
 /// The object of a refusal.
 pub(super) fn failure(code: u16, message: &str) -> Value {
     let reason = match code {
@@ -82,6 +92,7 @@ pub(super) fn failure(code: u16, message: &str) -> Value {
         404 => "NotFound",
         409 => "Conflict",
         410 => "Expired",
+        422 => "Invalid",
         400 => "BadRequest",
         _ => "InternalError",
     };

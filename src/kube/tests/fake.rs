@@ -14,7 +14,9 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 
-use super::answer::{Answer, Chunk, Selector, covers, failure, line, status, streamed, whole};
+use super::answer::{
+    Answer, Chunk, Selector, covers, failure, immutable, line, status, streamed, whole,
+};
 use super::merge;
 
 /// Collections whose names end a path; anything after is an object's name.
@@ -44,6 +46,8 @@ struct State {
     /// Verb and kind of every request.
     asked: Vec<(&'static str, String)>,
     faults: VecDeque<(&'static str, String, u16)>,
+    /// Answers that never end.
+    held: Vec<mpsc::UnboundedSender<Chunk>>,
     forbidden: Vec<(&'static str, String)>,
     down: bool,
     not_selectable: bool,
@@ -130,6 +134,12 @@ impl FakeApi {
     /// The next request of this verb and kind is answered with `code`.
     pub(in crate::kube) fn fail(&self, verb: &'static str, kind: &str, code: u16) {
         self.state().faults.push_back((verb, kind.to_owned(), code));
+    }
+
+    /// The next request of this verb and kind has no effect, and its answer
+    /// never ends.
+    pub(in crate::kube) fn hang(&self, verb: &'static str, kind: &str) {
+        self.fail(verb, kind, 0);
     }
 
     /// Every request of this verb and kind is refused: no role allows it.
@@ -312,6 +322,11 @@ impl State {
             .iter()
             .position(|(v, k, _)| *v == verb && *k == kind);
         if let Some((_, _, code)) = fault.and_then(|at| self.faults.remove(at)) {
+            if code == 0 {
+                let (chunks, body) = mpsc::unbounded_channel();
+                self.held.push(chunks);
+                return streamed(200, body);
+            }
             return status(code, "a fault of the test");
         }
         if self.forbidden.iter().any(|(v, k)| *v == verb && *k == kind) {
@@ -395,11 +410,16 @@ impl State {
         let Some(mut object) = self.objects.get(&key).cloned() else {
             return status(404, "not found");
         };
-        for field in ["resourceVersion", "uid"] {
+        let differs = |field: &str| {
             let wanted = &change["metadata"][field];
-            if !wanted.is_null() && *wanted != object["metadata"][field] {
-                return status(409, "the object has been modified");
-            }
+            !wanted.is_null() && *wanted != object["metadata"][field]
+        };
+        if differs("resourceVersion") {
+            return status(409, "the object has been modified");
+        }
+        // As a real server has it: no precondition, but a field that is fixed.
+        if differs("uid") {
+            return immutable("metadata.uid");
         }
         merge(&mut object, change);
         self.store(collection, name, object.clone());

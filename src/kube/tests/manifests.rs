@@ -360,6 +360,23 @@ fn the_roles_allow_what_is_used_and_nothing_else() {
 }
 
 #[test]
+fn roles_have_names_of_their_own_whatever_the_namespaces() {
+    for kind in ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"] {
+        let all = of_kind(kind);
+        let names: BTreeSet<_> = all.iter().map(name).collect();
+        assert_eq!(names.len(), all.len(), "{kind}: {names:?}");
+    }
+}
+
+#[test]
+fn an_agent_is_given_the_time_that_its_end_takes() {
+    // Calls, jobs, reconcilers, commits.
+    let takes = 25 + 25 + 30 + 25;
+    let given = pod("DaemonSet")["terminationGracePeriodSeconds"].as_i64();
+    assert!(given.is_some_and(|given| given > takes), "{given:?}");
+}
+
+#[test]
 fn the_samples_fit_together() {
     let sample = |name: &str| -> Value {
         serde_saphyr::from_str(&read(&format!("samples/{name}.yaml"))).unwrap()

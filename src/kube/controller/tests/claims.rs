@@ -1,5 +1,6 @@
 //! The protection of claims.
 
+use super::super::api::Server;
 use super::*;
 
 const UID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
@@ -129,4 +130,27 @@ async fn an_annotation_deletes_no_other_claim_s_volume() {
     assert!(note.contains(other), "{note}");
     assert!(rig.volume(other).is_some());
     controller.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_claim_of_the_name_is_left_alone() {
+    // With our roles, and with the peer's, which allow no patch.
+    for patch in [true, false] {
+        let rig = one();
+        if !patch {
+            rig.api.forbid("PATCH", "persistentvolumeclaims");
+        }
+        let before = rig.api.get(CLAIMS, "web");
+        let server = Server::new(rig.api.client(), "openebs");
+        let key = ("shop".to_owned(), "web".to_owned());
+        let former = "11111111-d9cb-469f-a165-70867728950e";
+        assert!(!server.protect(&key, former, NAME).await.unwrap());
+        assert!(!server.release(&key, former).await.unwrap());
+        assert_eq!(rig.api.get(CLAIMS, "web"), before);
+        // What else is invalid is an error.
+        if patch {
+            rig.api.fail("PATCH", "persistentvolumeclaims", 422);
+            assert!(server.protect(&key, UID, NAME).await.is_err());
+        }
+    }
 }

@@ -275,3 +275,49 @@ async fn a_second_call_for_the_same_volume_is_told_to_wait() {
     };
     tokio::time::timeout(PATIENT, again).await.unwrap().unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_that_the_peer_has_begun_is_ended() {
+    let rig = Rig::new(&[("n1", &[("lvm.a", 20)])]);
+    let begun = |name: &str, pattern: &str| {
+        json!({
+            "apiVersion": "local.openebs.io/v1alpha1", "kind": "LVMVolume",
+            "metadata": { "name": name, "namespace": "openebs" },
+            "spec": {
+                "ownerNodeID": "n1", "volGroup": "", "vgPattern": pattern,
+                "capacity": GIB.to_string(), "shared": "no", "thinProvision": "no",
+            },
+            "status": { "state": "Pending" },
+        })
+    };
+    rig.agents.pause("n1", true);
+    // The peer writes the name as it is.
+    rig.api.put(VOLUMES, begun("pvc-1", "^lvm.a$"));
+    rig.api.put(VOLUMES, begun("pvc-2", "^lvm.b$"));
+    let controller = rig.start("a");
+    let of = |name: &str| ask_with(name, 1, &[("volgroup", "lvm.a")]);
+    let (other, message) = code(controller.create(of("pvc-2")).await);
+    assert_eq!(other, Code::AlreadyExists);
+    assert!(message.contains("^lvm.b$"), "{message}");
+    rig.agents.pause("n1", false);
+    rig.api.put(PODS, pod("n1", "True"));
+    controller.create(of("pvc-1")).await.unwrap();
+    assert_eq!(rig.api.count("POST", "lvmvolumes"), 0);
+    controller.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_answer_holds_no_volume() {
+    let rig = two();
+    let limit = Duration::from_secs(2);
+    let client = crate::kube::client::bounded(rig.api.client(), limit);
+    let controller = rig.start_by(client, Rig::settings("a"));
+    controller.ready().await;
+    rig.api.hang("POST", "lvmvolumes");
+    let (unanswered, message) = code(controller.create(ask("pvc-1", 1)).await);
+    assert_eq!(unanswered, Code::Aborted);
+    assert!(message.contains("no answer within"), "{message}");
+    controller.create(ask("pvc-1", 1)).await.unwrap();
+    assert_eq!(rig.api.count("POST", "lvmvolumes"), 2);
+    controller.end().await;
+}

@@ -23,7 +23,8 @@ async fn only_what_fits_is_promised() {
     };
     rig.api.until("the LV has grown", free).await;
     let (code, message) = code(controller.expand("pvc-2", 9 * GIB).await);
-    assert_eq!(code, Code::ResourceExhausted);
+    // The resizer lets the user ask for less.
+    assert_eq!(code, Code::OutOfRange);
     assert!(message.contains("data of node n1 has"), "{message}");
     assert_eq!(
         rig.volume("pvc-2").unwrap()["spec"]["capacity"],
@@ -75,9 +76,45 @@ async fn what_cannot_grow_now_says_why() {
     rig.agents.pause("n1", true);
     let soon = Duration::from_millis(300);
     code(controller.create_within(ask("pvc-1", 1), soon).await);
-    let (code, message) = code(controller.expand("pvc-1", 2 * GIB).await);
-    assert_eq!(code, Code::FailedPrecondition);
+    let (not_made, message) = code(controller.expand("pvc-1", 2 * GIB).await);
+    // Never FailedPrecondition, which means "in use" to the resizer.
+    assert_eq!(not_made, Code::Internal);
     assert!(message.contains("not made yet"), "{message}");
+    rig.agents.pause("n1", false);
+    rig.api.put(PODS, pod("n1", "True"));
+    controller.create(ask("pvc-1", 1)).await.unwrap();
+    rig.agents.mute("n1");
+    rig.api.delete(LVM_NODES, "n1");
+    let noticed = async {
+        let mut changes = controller.shared.cluster.changes();
+        while controller.shared.cluster.obstacle("n1").is_none() {
+            changes.changed().await.unwrap();
+        }
+    };
+    tokio::time::timeout(PATIENT, noticed).await.unwrap();
+    let (silent, message) = code(controller.expand("pvc-1", 2 * GIB).await);
+    assert_eq!(silent, Code::Aborted);
+    assert!(message.contains("node n1 reports no"), "{message}");
+    controller.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thin_volume_of_the_peer_s_is_refused_before_anything_is_written() {
+    let rig = Rig::new(&[("n1", &[("data", 10)])]);
+    let controller = rig.start("a");
+    controller.create(ask("pvc-1", 1)).await.unwrap();
+    let thin = json!({ "spec": { "thinProvision": "yes" } });
+    rig.api.change(VOLUMES, "pvc-1", &thin);
+    let seen = controller.shared.cluster.until("pvc-1", |object| {
+        object.filter(|object| object.spec.is_thin()).map(drop)
+    });
+    tokio::time::timeout(PATIENT, seen).await.unwrap();
+    let (code, message) = code(controller.expand("pvc-1", 2 * GIB).await);
+    assert_eq!(code, Code::InvalidArgument);
+    assert!(message.contains("is thin"), "{message}");
+    let object = rig.volume("pvc-1").unwrap();
+    assert_eq!(object["spec"]["capacity"], GIB.to_string());
+    assert_eq!(rig.api.count("PATCH", "lvmvolumes"), 0);
     controller.end().await;
 }
 

@@ -51,3 +51,16 @@ async fn a_refused_write_is_tried_again() {
     holder(&rig, "a").await;
     only.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_that_was_deleted_while_nobody_watched_is_made_again() {
+    let rig = Rig::new(&[]);
+    let only = rig.start("a");
+    holder(&rig, "a").await;
+    rig.api.down(true);
+    rig.api.delete(LEASES, "lvcsi-local-csi-openebs-io");
+    rig.api.forget_history();
+    rig.api.down(false);
+    holder(&rig, "a").await;
+    only.end().await;
+}

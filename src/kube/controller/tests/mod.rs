@@ -20,7 +20,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tonic::{Code, Request, Status};
+use tonic::{Code, Request, Response, Status};
 
 use super::lease::Terms;
 use super::service::Service;
@@ -114,7 +114,10 @@ impl Rig {
     }
 
     fn start_with(&self, settings: Settings) -> Replica {
-        let client = self.api.client();
+        self.start_by(self.api.client(), settings)
+    }
+
+    fn start_by(&self, client: kube::Client, settings: Settings) -> Replica {
         let metrics = Arc::new(Metrics::new().unwrap());
         let shared = Shared::new(&client, metrics, &settings);
         let stop = CancellationToken::new();
