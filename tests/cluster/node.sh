@@ -60,4 +60,4 @@ for image in "$images"/*.tar; do
 done
 "$NODE_EXEC" "$exec_port" &
 exec kubelet --config="$here/kubelet.yaml" --kubeconfig="$kubeconfig" --hostname-override="$name" \
-    --node-ip=10.0.2.15 --root-dir=/var/lib/kubelet --v=2 >/results/kubelet.log 2>&1
+    --node-ip=10.0.2.15 --root-dir=/var/lib/kubelet --housekeeping-interval=30s >/results/kubelet.log 2>&1

@@ -17,10 +17,11 @@ use crate::remains::remains;
 use crate::wait::Waiting;
 use crate::{NAMESPACE, Node, nodes};
 
-/// LVMVolumes, without a type of the driver's own.
-pub(crate) fn volumes_resource() -> ApiResource {
-    let kind = GroupVersionKind::gvk("local.openebs.io", "v1alpha1", "LVMVolume");
-    ApiResource::from_gvk_with_plural(&kind, "lvmvolumes")
+/// The driver's own objects of a kind, without a type of the driver's own.
+pub(crate) fn custom(client: &Client, kind: &str, plural: &str) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("local.openebs.io", "v1alpha1", kind);
+    let resource = ApiResource::from_gvk_with_plural(&kind, plural);
+    Api::namespaced_with(client.clone(), NAMESPACE, &resource)
 }
 
 /// The cluster as its administrator sees it.
@@ -51,7 +52,7 @@ impl Cluster {
     /// LVMVolumes.
     #[must_use]
     pub fn volumes(&self) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), NAMESPACE, &volumes_resource())
+        custom(&self.client, "LVMVolume", "lvmvolumes")
     }
 
     /// PVs.
@@ -181,15 +182,16 @@ impl Story {
         Node::named(owner.expect("an owner"))
     }
 
+    /// The id of a running pod's container.
+    pub async fn container(&self, pod: &str) -> String {
+        container(self.running(pod).await)
+    }
+
     /// Runs a command in a pod's container; returns what it printed.
     pub async fn exec(&self, pod: &str, script: &str) -> String {
         let object = self.running(pod).await;
-        let node = object.spec.and_then(|spec| spec.node_name);
-        let status = object.status.and_then(|status| status.container_statuses);
-        let id = status
-            .and_then(|all| all.into_iter().next()?.container_id)
-            .expect("a container");
-        let id = id.trim_start_matches("containerd://").to_owned();
+        let node = object.spec.clone().and_then(|spec| spec.node_name);
+        let id = container(object);
         let node = Node::named(&node.expect("a node"));
         let script = script.replace('\'', r"'\''");
         node.run(&format!(
@@ -282,4 +284,12 @@ impl Story {
         }
         left
     }
+}
+
+fn container(pod: PodObject) -> String {
+    let status = pod.status.and_then(|status| status.container_statuses);
+    let id = status
+        .and_then(|all| all.into_iter().next()?.container_id)
+        .expect("a container");
+    id.trim_start_matches("containerd://").to_owned()
 }

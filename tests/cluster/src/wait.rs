@@ -7,12 +7,16 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod as PodObject;
 use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::CSINode;
 use kube::api::{Api, ListParams};
 use kube::core::DynamicObject;
 use kube::runtime::wait::{Condition, await_condition, conditions};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
+
+use crate::story::custom;
+use crate::{Node, sized};
 
 /// Far more than a busy machine takes for anything that works.
 pub const PATIENCE: Duration = Duration::from_secs(240);
@@ -42,7 +46,7 @@ impl Waiting {
             + Debug
             + Send
             + DeserializeOwned
-            + Resource<DynamicType = ()>
+            + Resource
             + serde::Serialize
             + 'static,
     {
@@ -69,7 +73,7 @@ impl Waiting {
             + Debug
             + Send
             + DeserializeOwned
-            + Resource<DynamicType = ()>
+            + Resource
             + serde::Serialize
             + 'static,
     {
@@ -119,13 +123,62 @@ impl Waiting {
         }
     }
 
+    /// Waits until an LVMVolume is as wanted.
+    pub async fn until_volume(
+        &self,
+        what: &str,
+        name: &str,
+        wanted: impl Condition<DynamicObject>,
+    ) {
+        let api = custom(&self.client, "LVMVolume", "lvmvolumes");
+        self.until(what, api, name, wanted).await;
+    }
+
+    /// Waits until a node reports free bytes of a VG that are as wanted.
+    pub async fn reported(&self, node: Node, vg: &str, wanted: impl Fn(u64) -> bool) {
+        let api = custom(&self.client, "LVMNode", "lvmnodes");
+        let fits = |object: Option<&DynamicObject>| {
+            let groups = object.and_then(|object| object.data["volumeGroups"].as_array());
+            let group = groups.and_then(|all| all.iter().find(|group| group["name"] == vg));
+            let free = group.and_then(|group| group["free"].as_str());
+            free.is_some_and(|free| wanted(sized(free)))
+        };
+        self.until("the node reports its VG", api, &node.name(), fits)
+            .await;
+    }
+
+    /// Waits until the kubelet of a node has registered a driver.
+    pub async fn driver_is_on(&self, node: Node, driver: &str) {
+        let api: Api<CSINode> = Api::all(self.client.clone());
+        let registered = |object: Option<&CSINode>| {
+            object.is_some_and(|node| node.spec.drivers.iter().any(|known| known.name == driver))
+        };
+        self.until("the driver is registered", api, &node.name(), registered)
+            .await;
+    }
+
+    /// Waits until no pod with a label is left.
+    pub async fn no_pods(&self, namespace: &str, label: &str) {
+        let api: Api<PodObject> = Api::namespaced(self.client.clone(), namespace);
+        let params = ListParams::default().labels(label);
+        for pod in api.list(&params).await.expect("pods").items {
+            let name = pod.metadata.name.unwrap_or_default();
+            self.gone("the pod is gone", api.clone(), &name).await;
+        }
+    }
+
     /// Waits for an Event with this reason on an object; returns its message.
     pub async fn event(&self, object: &str, reason: &str) -> String {
+        self.event_in(&self.namespace, object, reason).await
+    }
+
+    /// The same in another namespace.
+    pub async fn event_in(&self, namespace: &str, object: &str, reason: &str) -> String {
         let fits = |event: &Event| {
             event.involved_object.name.as_deref() == Some(object)
                 && event.reason.as_deref() == Some(reason)
         };
-        let api: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
+        let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
         let seek = async {
             let mut events = pin!(watcher(api, watcher::Config::default()).applied_objects());
             while let Some(event) = events.next().await {
@@ -160,9 +213,7 @@ impl Waiting {
                 event.message.unwrap_or_default()
             ));
         }
-        let resource = crate::story::volumes_resource();
-        let volumes: Api<DynamicObject> =
-            Api::namespaced_with(self.client.clone(), crate::NAMESPACE, &resource);
+        let volumes = custom(&self.client, "LVMVolume", "lvmvolumes");
         if let Ok(list) = volumes.list(&ListParams::default()).await {
             for volume in list.items {
                 report.push_str(&format!(

@@ -11,5 +11,11 @@
     reason = "a test ends at what it did not expect"
 )]
 
+mod crowd;
+mod idle;
 mod life;
+mod place;
+mod protection;
+mod restarts;
+mod takeover;
 mod wrong;
