@@ -32,7 +32,7 @@ pub use endpoint::{Endpoint, EndpointError};
 pub use format_defaults::{FormatDefault, FormatDefaultError, FormatDefaults};
 pub use inflight::Guard;
 pub use server::{ServeError, Services, serve, standalone};
-pub(crate) use server::{close, recover, signals};
+pub(crate) use server::{close, recover, signals, threads};
 pub use socket::{Socket, SocketError};
 
 #[cfg(test)]

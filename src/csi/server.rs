@@ -134,6 +134,13 @@ pub(crate) async fn answer(
     Ok(())
 }
 
+/// The threads that calls and their jobs run on.
+pub(crate) fn threads() -> tokio::runtime::Builder {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.enable_all().max_blocking_threads(THREADS);
+    builder
+}
+
 /// Standalone mode: all services on one socket until SIGTERM or SIGINT. A
 /// second signal ends the process without waiting.
 ///
@@ -148,10 +155,7 @@ pub fn standalone(
 ) -> Result<(), ServeError> {
     let (socket, listener) = Socket::bind(endpoint.path())?;
     let engine = Engine::start(host, config)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .max_blocking_threads(THREADS)
-        .build()?;
+    let runtime = threads().build()?;
     let ended = runtime.block_on(async {
         let stop = signals()?;
         let driver = Driver::new(engine.clone(), name, node_id);

@@ -274,6 +274,11 @@ pub enum CsiError {
         /// Why.
         source: HostError,
     },
+    /// The file system or the LV below it cannot be grown. That a precondition
+    /// fails means to the kubelet that a volume cannot be grown while it is in
+    /// use: it would not try again before the next mount.
+    #[error(transparent)]
+    NotGrown(Box<Self>),
     /// A volume has no device although it is active.
     #[error("volume {volume} has no device although it was activated; see `lvcsi check`")]
     NoDevice {
@@ -356,6 +361,10 @@ impl CsiError {
             | Self::Format { .. } => Kind::FailedPrecondition,
             Self::Engine { source, .. } => source.kind(),
             Self::Host { source, .. } => crate::engine::host_kind(source),
+            Self::NotGrown(source) => match source.kind() {
+                Kind::FailedPrecondition => Kind::Internal,
+                kind => kind,
+            },
             Self::NoDevice { .. } => Kind::Internal,
         }
     }

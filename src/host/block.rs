@@ -40,7 +40,8 @@ pub enum SkipReason {
     /// A member of an md array.
     #[error("is a member of an md array")]
     MdComponent,
-    /// An LV; nested VGs are not searched (`devices/scan_lvs = 0`).
+    /// An LV, or a loop device that shows one; nested VGs are not searched
+    /// (`devices/scan_lvs = 0`).
     #[error("is itself an LV")]
     LogicalVolume,
     /// A device-mapper device that is suspended: reading it would hang.

@@ -1,9 +1,10 @@
 //! The changes that we make to objects, as JSON merge patches.
 //!
 //! A patch names only the fields that it is about, so whatever else is in an
-//! object stays, whoever wrote it. Lists cannot be merged: a patch of the
-//! finalizers carries the object's version, and is refused with a conflict if
-//! somebody else changed the object meanwhile.
+//! object stays, whoever wrote it. Every patch carries the version of the object
+//! that it is about, and is refused with a conflict if somebody else changed the
+//! object meanwhile: lists cannot be merged, and an object of the same name may
+//! be a new one, of another node.
 
 use kube::Resource;
 use serde_json::{Value, json};
@@ -26,15 +27,15 @@ pub fn ready(object: &LvmVolume, vg: &str, node: &str) -> Value {
             .map(String::as_str)
             .chain([FINALIZER])
             .collect::<Vec<_>>();
-        merge_metadata(&mut patch, object, &json!(finalizers));
+        patch["metadata"]["finalizers"] = json!(finalizers);
     }
-    patch
+    of_version(patch, object)
 }
 
 /// The volume cannot be made on `node`.
 #[must_use]
-pub fn failed(node: &str, kind: Kind, message: &str) -> Value {
-    json!({
+pub fn failed(object: &LvmVolume, node: &str, kind: Kind, message: &str) -> Value {
+    let patch = json!({
         "metadata": {
             "labels": { NODE_LABEL: node },
             "annotations": { KIND_ANNOTATION: kind.word() },
@@ -43,7 +44,8 @@ pub fn failed(node: &str, kind: Kind, message: &str) -> Value {
             "state": "Failed",
             "error": { "code": code(kind), "message": message },
         },
-    })
+    });
+    of_version(patch, object)
 }
 
 /// The volume is gone: the object may go.
@@ -53,19 +55,16 @@ pub fn without_finalizer(object: &LvmVolume) -> Value {
         .iter()
         .filter(|finalizer| *finalizer != FINALIZER)
         .collect();
-    let mut patch = json!({});
-    merge_metadata(&mut patch, object, &json!(others));
-    patch
+    of_version(json!({ "metadata": { "finalizers": others } }), object)
 }
 
 fn finalizers(object: &LvmVolume) -> &[String] {
     object.metadata.finalizers.as_deref().unwrap_or_default()
 }
 
-fn merge_metadata(patch: &mut Value, object: &LvmVolume, finalizers: &Value) {
-    let metadata = &mut patch["metadata"];
-    metadata["finalizers"] = finalizers.clone();
-    metadata["resourceVersion"] = json!(object.meta().resource_version);
+fn of_version(mut patch: Value, object: &LvmVolume) -> Value {
+    patch["metadata"]["resourceVersion"] = json!(object.meta().resource_version);
+    patch
 }
 
 /// The contract's code.

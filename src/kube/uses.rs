@@ -57,12 +57,7 @@ pub const AGENT: &[Use] = &[
         &["list", "watch", "create", "patch"],
     ),
     on("", "nodes", Place::Cluster, &["list", "watch"]),
-    on(
-        "events.k8s.io",
-        "events",
-        Place::Objects,
-        &["create", "patch"],
-    ),
+    on("events.k8s.io", "events", Place::Objects, &["create"]),
 ];
 
 /// The controller's. Where a role of the peer does not allow to patch claims,
@@ -102,10 +97,5 @@ pub const CONTROLLER: &[Use] = &[
         &["list", "watch", "create", "update"],
     ),
     // About claims too, which are in any namespace.
-    on(
-        "events.k8s.io",
-        "events",
-        Place::Cluster,
-        &["create", "patch"],
-    ),
+    on("events.k8s.io", "events", Place::Cluster, &["create"]),
 ];

@@ -1,4 +1,4 @@
-//! Loop devices, for tests and the demonstration. Production code attaches none.
+//! Loop devices. Only tests and the demonstration attach any.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::sys::stat::{Mode, SFlag, mknod};
 
-use crate::bindings::{self, loop_config};
+use crate::bindings::{self, loop_config, loop_info64};
 use crate::{DevNo, ioctl};
 
 /// Major number of loop devices (Documentation/admin-guide/devices.txt).
@@ -115,6 +115,26 @@ impl LoopDevice {
 impl AsFd for LoopDevice {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.device.as_fd()
+    }
+}
+
+/// The block device that a loop device, or a partition of one, is attached to;
+/// nothing if that is a file, or if it is not attached. Asks the file system that
+/// holds the backing file or node, which can hang with it.
+///
+/// # Errors
+/// The kernel's.
+pub fn backing_device(device: BorrowedFd<'_>) -> io::Result<Option<DevNo>> {
+    let mut info = loop_info64::default();
+    // SAFETY: LOOP_GET_STATUS64 writes one loop_info64.
+    let asked =
+        unsafe { ioctl::with_pointer(device, bindings::REQ_LOOP_GET_STATUS64, &raw mut info) };
+    match asked {
+        // Old kernels give a file's own device in place of zero.
+        Ok(_) if info.lo_rdevice == 0 || info.lo_rdevice == info.lo_device => Ok(None),
+        Ok(_) => Ok(Some(DevNo::from_kernel(info.lo_rdevice))),
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs::{File, OpenOptions};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 
-use lvcsi_sys::loopdev::LoopOptions;
+use lvcsi_sys::loopdev::{LoopDevice, LoopOptions, backing_device};
 use lvcsi_sys::{AlignedBuf, DevNo, block};
 
 mod common;
@@ -142,4 +143,23 @@ fn dropping_detaches() {
         std::fs::read_to_string(&backing).unwrap_or_default(),
         before
     );
+}
+
+#[test]
+fn the_device_below_is_told_from_a_file() {
+    if !common::root() {
+        return;
+    }
+    let (_file, device) = common::attach(MIB, LoopOptions::default());
+    assert_eq!(backing_device(device.as_fd()).unwrap(), None, "a file");
+    let node = File::open(device.path()).unwrap();
+    let options = LoopOptions {
+        read_only: true,
+        ..LoopOptions::default()
+    };
+    let above = LoopDevice::attach(&node, options).unwrap();
+    let below = backing_device(above.as_fd()).unwrap();
+    assert_eq!(below, Some(device.devno()));
+    let null = File::open("/dev/null").unwrap();
+    assert!(backing_device(null.as_fd()).is_err());
 }

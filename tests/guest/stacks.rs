@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use lvcsi::host::SkipReason;
 use lvcsi_kit::{Disk, LoopVg, VgSpec, host, run};
+use lvcsi_sys::loopdev::{LoopDevice, LoopOptions};
 
 use crate::common::{Native, create, extents};
 use crate::shim::{Shim, folder};
-use crate::support::{Tidy, all_well, check_pattern, settle, write_pattern};
+use crate::support::{Tidy, all_well, check_pattern, lvcsi, settle, write_pattern};
 
 const MIB: u64 = 1 << 20;
 
@@ -320,6 +321,46 @@ fn pitfall_32_a_pv_inside_of_an_lv_is_not_seen() {
     let rows = inside.report("vgs", "vg_name", &[&inner]);
     assert_eq!(rows.len(), 1);
     native.remove("disk");
+}
+
+/// The same VG through a loop device, as the kubelet attaches one to every block
+/// volume of a pod.
+#[test]
+fn pitfall_32_nor_through_a_loop_device() {
+    let _tidy = Tidy::new();
+    let vg = LoopVg::new(128);
+    let native = Native::open(&vg);
+    native.create("disk", 64);
+    let device = vg.device("disk");
+    settle();
+    let inside = vg.lvm.with_config("devices/scan_lvs=1");
+    let inner = format!("{}inner", vg.name);
+    inside.clean(&["pvcreate", "-q", "-y", path(&device)]);
+    let vgcreate = ["vgcreate", "-q", "-y", "--setautoactivation", "n"];
+    inside.clean(&[&vgcreate[..], &[&inner, path(&device)]].concat());
+    settle();
+    let node = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(&device)
+        .expect("the LV's device");
+    let shows = LoopDevice::attach(&node, LoopOptions::default()).expect("a loop device");
+    drop(node);
+    settle();
+    for native in [&native, &Native::open(&vg)] {
+        let report = native.engine.report().expect("a report");
+        let mut names = report.vgs.iter().map(|seen| seen.vg.name());
+        assert!(names.all(|name| name != inner.as_str()));
+        let reason = reason(native, shows.path());
+        assert_eq!(reason, Some(SkipReason::LogicalVolume));
+    }
+    let listed = lvcsi(&["vgs"]).expect_success().stdout;
+    let lists = |name: &str| listed.split_whitespace().any(|word| word == name);
+    assert!(lists(&vg.name) && !lists(&inner), "{listed}");
+    shows.detach().expect("detaching");
+    settle();
+    native.remove("disk");
+    all_well(&vg, &native);
 }
 
 /// Disks change their names while an engine runs: tables follow the PVs' ids.

@@ -16,6 +16,13 @@ pub(super) fn expand(
     driver: &Driver,
     request: &NodeExpandVolumeRequest,
 ) -> Result<NodeExpandVolumeResponse, CsiError> {
+    grown(driver, request).map_err(|error| CsiError::NotGrown(Box::new(error)))
+}
+
+fn grown(
+    driver: &Driver,
+    request: &NodeExpandVolumeRequest,
+) -> Result<NodeExpandVolumeResponse, CsiError> {
     let volume = &request.volume_id;
     let range = Range::of(request.capacity_range.as_ref())?;
     let (lv, node) = activate(driver, driver.volume(volume)?)?;

@@ -76,6 +76,37 @@ async fn a_mounted_volume_from_format_to_removal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_grow_is_not_said_to_be_in_use() {
+    let rig = Rig::new();
+    rig.create(volume("a", 8 * MIB)).await.unwrap();
+    rig.publish("a", "/m", mount("ext4", RW)).await.unwrap();
+    let grow = |volume_path: &str| {
+        Request::new(NodeExpandVolumeRequest {
+            volume_id: "a".into(),
+            volume_path: volume_path.into(),
+            capacity_range: Some(CapacityRange {
+                required_bytes: 16 * MIB,
+                limit_bytes: 0,
+            }),
+            ..Default::default()
+        })
+    };
+    let elsewhere = rig.node.node_expand_volume(grow("/other")).await;
+    assert_eq!(code(elsewhere, "/other"), Code::NotFound);
+    let disown = crate::engine::Request::Tags {
+        name: "a".parse().unwrap(),
+        add: vec![],
+        remove: vec![lvm2::name::Tag::new("lvcsi").unwrap()],
+    };
+    let ticket = rig.driver.engine.submit(&"data".parse().unwrap(), disown);
+    let waited = tokio::task::spawn_blocking(|| ticket.wait()).await;
+    waited.unwrap().unwrap();
+    // To the kubelet FAILED_PRECONDITION means: only while it is not mounted.
+    let refused = rig.node.node_expand_volume(grow("/m")).await;
+    assert_eq!(code(refused, "not made by"), Code::Internal);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_block_volume() {
     let rig = Rig::new();
     let mut request = volume("a", 8 * MIB);

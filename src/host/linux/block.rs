@@ -318,10 +318,15 @@ fn write_all(file: &File, data: &[u8], offset: u64) -> io::Result<()> {
 /// The device number of an open device node.
 pub(super) fn devno_of(file: &File) -> io::Result<DevNo> {
     let rdev = lvcsi_sys::DevNo::from_rdev(file.metadata()?.rdev());
-    Ok(DevNo {
-        major: rdev.major,
-        minor: rdev.minor,
-    })
+    Ok(number(rdev))
+}
+
+/// The same number as the layers above know it.
+pub(super) fn number(dev: lvcsi_sys::DevNo) -> DevNo {
+    DevNo {
+        major: dev.major,
+        minor: dev.minor,
+    }
 }
 
 pub(super) fn path_error(op: &'static str, path: &Path, source: io::Error) -> HostError {

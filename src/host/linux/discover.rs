@@ -1,6 +1,6 @@
 //! Finding the devices that may carry PVs, with the reasons against the others.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use lvm2::tables::DevNo;
 
-use super::block::{LinuxBlockDevice, path_error};
+use super::block::{LinuxBlockDevice, number, path_error};
 use super::devicesfile::DevicesFile;
 use super::ears::Ears;
 use super::events::Events;
 use super::filter::Filter;
 use super::lvmconf::{LvmConf, MdChecks};
-use super::prober::Prober;
+use super::prober::{Looks, Prober};
 use super::skip::{self, Rules};
 use super::sysfs::{SysDevice, Sysfs, read};
 use super::{examine, probe};
@@ -108,6 +108,25 @@ impl LinuxBlockDevices {
         }
     }
 
+    /// What devices are read for.
+    fn looks(&self, all: &HashMap<String, SysDevice>, end: bool) -> Looks {
+        // The kubelet attaches a loop device to every block volume of a pod, so
+        // what is said of LVs goes for those, too.
+        let loops = if self.rules.scan_lvs {
+            HashSet::new()
+        } else {
+            all.values()
+                .filter(|device| skip::is_loop(&disk_of(device, all).name))
+                .map(|device| device.devno)
+                .collect()
+        };
+        Looks {
+            sysfs: self.sysfs.clone(),
+            end,
+            loops,
+        }
+    }
+
     /// Whether a filter of lvm.conf excludes the device. A devices file takes
     /// the place of `filter`.
     fn excluded(
@@ -160,7 +179,8 @@ impl BlockDevices for LinuxBlockDevices {
         }
         candidates.sort_by_key(|device| device.devno);
         let prober = self.prober.lock().unwrap_or_else(PoisonError::into_inner);
-        let probed = prober.probe(candidates, self.md_end(&all), self.probe_timeout);
+        let looks = self.looks(&all, self.md_end(&all));
+        let probed = prober.probe(candidates, looks, self.probe_timeout);
         drop(prober);
         let mut usable = Vec::new();
         for (device, reason) in probed {
@@ -213,7 +233,8 @@ impl BlockDevices for LinuxBlockDevices {
             let prober = self.prober.lock().unwrap_or_else(PoisonError::into_inner);
             // A superblock anywhere counts here: whoever reads the device as
             // an array would see our writes as damage.
-            let probed = prober.probe(vec![info.clone()], true, self.probe_timeout);
+            let looks = self.looks(&all, true);
+            let probed = prober.probe(vec![info.clone()], looks, self.probe_timeout);
             reason = probed.into_iter().find_map(|(_, reason)| reason);
         }
         let unfit = examine::unfit(device, &all, reason)?;
@@ -250,10 +271,7 @@ pub(super) fn disk_of<'a>(
 pub(super) fn device_at(path: &Path) -> Option<DevNo> {
     let metadata = std::fs::metadata(path).ok()?;
     let rdev = lvcsi_sys::DevNo::from_rdev(metadata.rdev());
-    metadata.file_type().is_block_device().then_some(DevNo {
-        major: rdev.major,
-        minor: rdev.minor,
-    })
+    metadata.file_type().is_block_device().then(|| number(rdev))
 }
 
 /// All names of block devices below `dir`.

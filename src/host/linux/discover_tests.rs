@@ -1,5 +1,7 @@
 use std::os::unix::fs::symlink;
 
+use lvcsi_sys::loopdev::{LoopDevice, LoopOptions};
+
 use super::super::block::tests::loop_device;
 use super::super::sysfs::fake::FakeSysfs;
 use super::*;
@@ -130,4 +132,64 @@ fn what_cannot_be_opened_is_left_out_with_the_reason() {
         if why.contains("lvcsi-")))
     );
     assert_eq!(skipped.len(), 2);
+}
+
+#[test]
+fn loop_devices_that_show_an_lv_are_not_looked_at() {
+    // The one stands for an LV, the other is attached to it as by the kubelet.
+    let Some((lv, _file)) = loop_device(512, 8 << 20) else {
+        return;
+    };
+    let Some((plain, _file2)) = loop_device(512, 8 << 20) else {
+        return;
+    };
+    let node = std::fs::File::open(lv.path()).unwrap();
+    let options = LoopOptions {
+        read_only: true,
+        ..LoopOptions::default()
+    };
+    let shows = LoopDevice::attach(&node, options).unwrap();
+    let sysfs = FakeSysfs::new();
+    let devno = |device: &LoopDevice| number(device.devno());
+    let name = |device: &LoopDevice| device.path().file_name().unwrap().to_owned();
+    let add = |device: &LoopDevice| {
+        sysfs.add_at(name(device).to_str().unwrap(), devno(device), 8, &[]);
+    };
+    let uuid = "LVM-0123456789012345678901234567890101234567890123456789012345678901";
+    let attributes = [("dm/name", "vg-lv"), ("dm/uuid", uuid)];
+    sysfs.add_at("dm-0", devno(&lv), 8, &attributes);
+    add(&plain);
+    add(&shows);
+
+    let usable = |conf: &str| {
+        let (_dir, devices) = with_sysfs(conf, Sysfs::new(sysfs.root()));
+        let (usable, skipped) = devices.discover().unwrap();
+        let reason = skipped.into_iter().find(|s| s.path == shows.path());
+        let unfit = devices.examine(shows.path()).unwrap().unfit;
+        let paths: Vec<_> = usable.into_iter().map(|device| device.path).collect();
+        (paths, reason.map(|s| s.reason), unfit)
+    };
+    let (paths, reason, unfit) = usable("");
+    assert_eq!(paths, [plain.path()]);
+    assert_eq!(reason, Some(SkipReason::LogicalVolume));
+    assert_eq!(
+        unfit,
+        [crate::host::Unfit::Skipped(SkipReason::LogicalVolume)]
+    );
+    let (paths, reason, _) = usable("devices { scan_lvs = 1 }");
+    assert!(paths.iter().any(|path| path == shows.path()), "{reason:?}");
+}
+
+#[test]
+fn partitions_of_loop_devices_are_known_as_such() {
+    let sysfs = FakeSysfs::new();
+    sysfs.add("loop7", 8, &[]);
+    sysfs.add_partition("loop7", 1, 4);
+    sysfs.add("sda", 8, &[]);
+    sysfs.add("loop-control", 8, &[]);
+    let (_dir, devices) = with_sysfs("", Sysfs::new(sysfs.root()));
+    let all = devices.sysfs.devices().unwrap();
+    let looks = devices.looks(&all, false);
+    let loops = [&all["loop7"], &all["loop71"]].map(|device| device.devno);
+    assert_eq!(looks.loops, loops.into());
 }

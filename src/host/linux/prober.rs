@@ -1,14 +1,16 @@
 //! Reading devices that may never answer.
 
 use std::collections::HashSet;
+use std::os::fd::AsFd;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use lvm2::tables::DevNo;
 
-use super::block::{devno_of, open_direct};
+use super::block::{devno_of, number, open_direct};
 use super::md;
+use super::sysfs::Sysfs;
 use crate::host::{DeviceInfo, SkipReason};
 
 /// Devices read at the same time.
@@ -16,6 +18,18 @@ const AT_ONCE: usize = 32;
 /// Threads that may hang in dead devices; beyond, new devices wait for better
 /// times.
 const MOST_HANGING: usize = 64;
+
+/// What is looked for on devices.
+#[derive(Debug)]
+pub(super) struct Looks {
+    /// The machine.
+    pub sysfs: Sysfs,
+    /// At their end, too.
+    pub end: bool,
+    /// Loop devices and their partitions, which show what an LV holds if they are
+    /// attached to one. None where LVs are looked at.
+    pub loops: HashSet<DevNo>,
+}
 
 /// Reads devices on threads of their own. A thread that does not come back is
 /// abandoned, and its device is not tried again until it does.
@@ -39,15 +53,16 @@ impl Drop for Busy {
 }
 
 impl Prober {
-    /// Reads the start (and with `end` the end) of each device within `after`,
-    /// and sorts out those that do not answer or belong to an md array.
+    /// Reads each device within `after`, and sorts out those that do not answer,
+    /// belong to an md array, or stand for an LV.
     pub(super) fn probe(
         &self,
         devices: Vec<DeviceInfo>,
-        end: bool,
+        looks: Looks,
         after: Duration,
     ) -> Vec<(DeviceInfo, Option<SkipReason>)> {
-        let read = move |device: &DeviceInfo| examine(device, end);
+        let looks = Arc::new(looks);
+        let read = move |device: &DeviceInfo| examine(device, &looks);
         self.probe_with(devices, after, read)
     }
 
@@ -103,7 +118,7 @@ impl Prober {
     }
 }
 
-fn examine(device: &DeviceInfo, end: bool) -> Option<SkipReason> {
+fn examine(device: &DeviceInfo, looks: &Looks) -> Option<SkipReason> {
     let unreadable =
         |error: &dyn std::fmt::Display| Some(SkipReason::Unreadable(error.to_string()));
     let file = match open_direct(&device.path, false) {
@@ -115,7 +130,16 @@ fn examine(device: &DeviceInfo, end: bool) -> Option<SkipReason> {
         Ok(devno) => return unreadable(&format_args!("the node leads to device {devno}")),
         Err(error) => return unreadable(&error),
     }
-    match md::is_member(&file, device.size, end) {
+    if looks.loops.contains(&device.devno) {
+        match lvcsi_sys::loopdev::backing_device(file.as_fd()) {
+            Ok(Some(below)) if looks.sysfs.is_lv(number(below)) => {
+                return Some(SkipReason::LogicalVolume);
+            }
+            Ok(_) => {}
+            Err(error) => return unreadable(&error),
+        }
+    }
+    match md::is_member(&file, device.size, looks.end) {
         Ok(member) => member.then_some(SkipReason::MdComponent),
         Err(error) => unreadable(&error),
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::sysfs::SysDevice;
+use super::sysfs::{LV_PREFIX, SysDevice};
 use crate::host::SkipReason;
 
 /// Smallest device that lvm2 takes, in bytes (`devices/pv_min_size`).
@@ -31,7 +31,7 @@ pub(super) fn reason(
         return Some(SkipReason::Kind(kind.to_owned()));
     }
     if let Some(dm) = &device.dm {
-        if dm.uuid.starts_with("LVM-") {
+        if dm.uuid.starts_with(LV_PREFIX) {
             if !rules.scan_lvs {
                 return Some(SkipReason::LogicalVolume);
             }
@@ -76,6 +76,12 @@ pub(super) fn reason(
 pub(super) fn is_md(name: &str) -> bool {
     name.strip_prefix("md")
         .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit() || c == '_'))
+}
+
+/// `loop0`, `loop17`
+pub(super) fn is_loop(name: &str) -> bool {
+    name.strip_prefix("loop")
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// Memory, floppies, optical discs and flash without a translation layer.

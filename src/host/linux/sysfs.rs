@@ -12,6 +12,9 @@ use crate::host::{DeviceInfo, HostResult};
 /// Layers of a stack of devices that are looked at; more are never built.
 const DEEPEST: u32 = 16;
 
+/// How the dm uuids of LVs begin.
+pub(super) const LV_PREFIX: &str = "LVM-";
+
 /// What is to know about a device before it is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SysDevice {
@@ -130,6 +133,12 @@ impl Sysfs {
         read(&self.class().join(name), "dm/uuid")
     }
 
+    /// Whether this is an LV's device.
+    pub(super) fn is_lv(&self, dev: DevNo) -> bool {
+        read(&self.root.join(format!("dev/block/{dev}")), "dm/uuid")
+            .is_some_and(|uuid| uuid.starts_with(LV_PREFIX))
+    }
+
     /// The name of a suspended device-mapper device that I/O to `dev` passes:
     /// the device itself or one below it.
     pub(super) fn suspended_at_or_below(&self, dev: DevNo) -> Option<String> {
@@ -222,8 +231,20 @@ pub(super) mod fake {
             mib: u64,
             attributes: &[(&str, &str)],
         ) {
+            let minor = self.next_minor.replace(self.next_minor.get() + 1);
+            self.add_at(name, DevNo { major: 8, minor }, mib, attributes);
+        }
+
+        /// The same with a number of its own.
+        pub(in crate::host::linux) fn add_at(
+            &self,
+            name: &str,
+            dev: DevNo,
+            mib: u64,
+            attributes: &[(&str, &str)],
+        ) {
             let dir = self.dir.path().join("devices").join(name);
-            self.fill(&dir, name, mib, attributes);
+            self.fill(&dir, name, dev, mib, attributes);
             let queue = dir.join("queue");
             fs::create_dir_all(&queue).unwrap();
             fs::write(queue.join("logical_block_size"), "512\n").unwrap();
@@ -232,20 +253,22 @@ pub(super) mod fake {
         pub(in crate::host::linux) fn add_partition(&self, disk: &str, number: u32, mib: u64) {
             let name = format!("{disk}{number}");
             let dir = self.dir.path().join("devices").join(disk).join(&name);
-            self.fill(&dir, &name, mib, &[("partition", &number.to_string())]);
+            let minor = self.next_minor.replace(self.next_minor.get() + 1);
+            let dev = DevNo { major: 8, minor };
+            self.fill(&dir, &name, dev, mib, &[("partition", &number.to_string())]);
         }
 
-        fn fill(&self, dir: &Path, name: &str, mib: u64, attributes: &[(&str, &str)]) {
+        fn fill(&self, dir: &Path, name: &str, dev: DevNo, mib: u64, attributes: &[(&str, &str)]) {
             fs::create_dir_all(dir.join("holders")).unwrap();
-            let minor = self.next_minor.replace(self.next_minor.get() + 1);
+            let DevNo { major, minor } = dev;
             fs::write(
                 dir.join("uevent"),
-                format!("MAJOR=8\nMINOR={minor}\nDEVNAME={name}\n"),
+                format!("MAJOR={major}\nMINOR={minor}\nDEVNAME={name}\n"),
             )
             .unwrap();
             let numbers = self.dir.path().join("dev/block");
             fs::create_dir_all(&numbers).unwrap();
-            std::os::unix::fs::symlink(dir, numbers.join(format!("8:{minor}"))).unwrap();
+            std::os::unix::fs::symlink(dir, numbers.join(dev.to_string())).unwrap();
             fs::write(dir.join("size"), format!("{}\n", mib * 2048)).unwrap();
             for (attribute, value) in attributes {
                 let path = dir.join(attribute);

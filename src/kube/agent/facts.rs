@@ -1,9 +1,13 @@
 //! A VG as an LVMNode shows it.
 
+use std::sync::Arc;
+
+use lvm2::model::{Lv, Vg};
 use lvm2::units::Extents;
 
 use crate::engine::VgSummary;
-use crate::kube::crd::VolumeGroup;
+use crate::engine::roles::Roles;
+use crate::kube::crd::{ThinPool, VolumeGroup};
 use crate::kube::quantity::Quantity;
 use crate::metrics::vg_fields::{allocation_policy, lv_counts, permissions};
 
@@ -44,6 +48,37 @@ pub(crate) fn volume_group(summary: &VgSummary) -> VolumeGroup {
         metadata_size: Quantity::of(metadata.size),
         permissions: permissions(vg),
         allocation_policy: allocation_policy(vg),
-        thin_pools: Vec::new(),
+        thin_pools: thin_pools(vg, summary.obstacle().is_none()),
     }
+}
+
+/// The thin pools of a VG. How full one is only its own metadata tells, so what
+/// counts as free is what its volumes could never fill: too little at most. In a
+/// VG that may not be changed that is nothing, as above.
+fn thin_pools(vg: &Vg, usable: bool) -> Vec<ThinPool> {
+    let is_pool = |kind: &str| kind.split('+').next() == Some("thin-pool");
+    let mut pools = vg.lvs().iter().filter(|lv| is_pool(lv.type_name()));
+    let Some(first) = pools.next() else {
+        return Vec::new();
+    };
+    let roles = Roles::of(vg);
+    let extent = vg.extent_size();
+    let entry = |pool: &Arc<Lv>| {
+        let size = pool.extents();
+        let name = Some(pool.name.as_str());
+        let within = |lv: &&Arc<Lv>| roles.str(lv.name.as_str(), "thin_pool") == name;
+        let promised = vg.lvs().iter().filter(within).map(|lv| lv.extents().0);
+        let promised = promised.fold(0, u64::saturating_add);
+        let free = if usable {
+            size.0.saturating_sub(promised)
+        } else {
+            0
+        };
+        ThinPool {
+            name: pool.name.to_string(),
+            size: Quantity::of(extent.bytes_of(size)),
+            free: Quantity::of(extent.bytes_of(Extents(free))),
+        }
+    };
+    std::iter::once(first).chain(pools).map(entry).collect()
 }

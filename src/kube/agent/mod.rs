@@ -18,6 +18,7 @@ mod place;
 mod register;
 mod removal;
 mod serve;
+mod untold;
 mod volume;
 mod watches;
 mod work;
@@ -32,7 +33,7 @@ use std::time::Duration;
 
 use kube::api::Api;
 use kube::runtime::reflector::{self, ObjectRef, Store};
-use kube::runtime::{Config, WatchStreamExt, applier, watcher};
+use kube::runtime::{Config, WatchStreamExt, applier, controller, watcher};
 use kube::{Client, ResourceExt};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::StreamExt;
@@ -50,6 +51,7 @@ use crate::metrics::Metrics;
 use attempts::Attempts;
 use changes::Changes;
 use knowledge::Knowledge;
+use untold::Untold;
 use work::Work;
 
 /// Volumes that are worked on at a time. The engine commits those of a VG
@@ -70,6 +72,7 @@ pub(crate) struct Agent {
     /// The store holds everything that the API server has.
     listed: AtomicBool,
     attempts: Attempts,
+    untold: Untold,
 }
 
 impl Agent {
@@ -166,6 +169,7 @@ impl Parts {
             volumes,
             listed: AtomicBool::new(false),
             attempts: Attempts::default(),
+            untold: Untold::default(),
         });
         let loops = Loops {
             writer,
@@ -288,6 +292,12 @@ async fn volumes(
         Config::default().concurrency(AT_ONCE),
     );
     let mut results = std::pin::pin!(results);
-    let working = async { while results.next().await.is_some() {} };
+    let working = async {
+        while let Some(result) = results.next().await {
+            if let Err(controller::Error::ObjectNotFound(object)) = result {
+                tokio::spawn(volume::vanished(Arc::clone(&agent), object.name));
+            }
+        }
+    };
     tokio::join!(feed, working);
 }

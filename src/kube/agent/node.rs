@@ -85,7 +85,9 @@ pub(super) async fn publish(agent: Arc<Agent>, mut inputs: Inputs, interval: Dur
                     Ok(()) = inputs.owner.changed() => false,
                 };
                 if on_the_interval {
-                    orphans.check(&agent).await;
+                    let present = inputs.present.borrow().clone().flatten();
+                    let about = present.map(|present| present.object_ref(&()));
+                    orphans.check(&agent, about).await;
                 } else {
                     tokio::time::sleep(TOGETHER).await;
                 }

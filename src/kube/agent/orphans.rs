@@ -11,7 +11,6 @@ use super::Agent;
 use super::node::Look;
 use crate::engine::tags;
 use crate::kube::events::Saying;
-use crate::kube::names::{GROUP, VERSION};
 
 /// What was an orphan at the last look. Only what is one twice is reported: an
 /// object may just be about to come or to go.
@@ -22,8 +21,9 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Looks for orphans and reports new ones.
-    pub(super) async fn check(&mut self, agent: &Arc<Agent>) {
+    /// Looks for orphans and reports new ones about `lvm_node`, once there is
+    /// one: `kubectl describe` shows only Events that name an object's uid.
+    pub(super) async fn check(&mut self, agent: &Arc<Agent>, lvm_node: Option<ObjectReference>) {
         if !agent.knows_volumes() {
             return;
         }
@@ -46,28 +46,25 @@ impl Watch {
         }
         let confirmed: BTreeSet<_> = found.intersection(&self.suspects).cloned().collect();
         agent.metrics.orphans(confirmed.len());
-        if !confirmed.is_empty() && confirmed != self.reported {
-            report(agent, &confirmed);
+        if confirmed.is_empty() {
+            self.reported.clear();
+        } else if confirmed != self.reported
+            && let Some(about) = lvm_node
+        {
+            report(agent, about, &confirmed);
+            self.reported = confirmed;
         }
-        self.reported = confirmed;
         self.suspects = found;
     }
 }
 
-fn report(agent: &Agent, orphans: &BTreeSet<String>) {
+fn report(agent: &Agent, about: ObjectReference, orphans: &BTreeSet<String>) {
     let names: Vec<_> = orphans.iter().map(String::as_str).collect();
     let note = format!(
         "no LVMVolume stands for these volumes of this driver, which are left alone: {}. Make the \
          objects again, or remove what is not needed: lvremove VG/LV",
         names.join(", ")
     );
-    let about = ObjectReference {
-        api_version: Some(format!("{GROUP}/{VERSION}")),
-        kind: Some("LVMNode".to_owned()),
-        name: Some(agent.node.clone()),
-        namespace: Some(agent.namespace.clone()),
-        ..ObjectReference::default()
-    };
     let saying = Saying {
         warning: true,
         reason: "OrphanedVolumes",

@@ -29,17 +29,17 @@ pub fn run(host: Host, config: EngineConfig, arguments: &AgentArgs) -> Result<()
     arguments.peer.warn();
     let (socket, listener) = Socket::bind(arguments.endpoint.path()).map_err(ServeError::from)?;
     let engine = Engine::start(host, config).map_err(ServeError::from)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(ServeError::from)?;
+    let runtime = runtime()?;
     let ended = runtime.block_on(serve(engine, listener, arguments));
     drop(socket);
     // Threads that hang in a dead device must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
     tracing::info!("stopped");
     ended
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, ServeError> {
+    Ok(csi::threads().worker_threads(2).build()?)
 }
 
 async fn serve(
@@ -108,4 +108,29 @@ async fn serve(
     }
     csi::close(engine).await;
     Ok(ended?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Barrier};
+
+    use super::runtime;
+
+    /// As many as volumes on one dead disk, say.
+    const HANGING: usize = 600;
+
+    #[test]
+    fn jobs_that_hang_leave_threads_for_others() {
+        let runtime = runtime().unwrap();
+        let barrier = Arc::new(Barrier::new(HANGING + 1));
+        for _ in 0..HANGING {
+            let barrier = Arc::clone(&barrier);
+            runtime.spawn_blocking(move || barrier.wait());
+        }
+        let other = runtime.spawn_blocking(move || barrier.wait());
+        let patience = std::time::Duration::from_secs(60);
+        let ended = runtime.block_on(async { tokio::time::timeout(patience, other).await });
+        runtime.shutdown_background();
+        assert!(ended.is_ok(), "the other job never began");
+    }
 }

@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 
 use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::controller::Action;
+use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
 use serde_json::Value;
 
 use super::Agent;
+use super::untold::Held;
 use super::work::{Kept, Provisioned, Refused, WorkError};
 use crate::error::Kind;
 use crate::kube::crd::{LvmVolume, VolumeState};
@@ -49,6 +51,16 @@ impl Failure {
             Self::Stopped(_) => "stopped",
         }
     }
+
+    /// Whether the API server refused, so that nothing was changed. After any
+    /// other failure it may have been.
+    fn is_refusal(&self) -> bool {
+        matches!(self, Self::Api(error) if matches!(
+            error.as_ref(),
+            // 408: it ran out of time.
+            kube::Error::Api(status) if (400..500).contains(&status.code) && status.code != 408
+        ))
+    }
 }
 
 /// Brings one object and its LV together. Looks at what is there each time,
@@ -81,9 +93,45 @@ pub(super) async fn reconcile(
 pub(super) fn again(object: Arc<LvmVolume>, failure: &Failure, agent: Arc<Agent>) -> Action {
     let name = object.name_any();
     let attempt = agent.attempts.count(&name);
-    let wait = FIRST.saturating_mul(1 << attempt.min(12)).min(SLOWEST);
+    let wait = wait(attempt);
     tracing::warn!(volume = name, %failure, attempt, ?wait, "again later");
     Action::requeue(wait)
+}
+
+fn wait(attempt: u32) -> Duration {
+    FIRST.saturating_mul(1 << attempt.min(12)).min(SLOWEST)
+}
+
+/// Sees to what is left when an object is not there any more: nobody
+/// reconciles it again.
+pub(super) async fn vanished(agent: Arc<Agent>, name: String) {
+    let key = ObjectRef::new(&name).within(&agent.namespace);
+    for attempt in 0.. {
+        // Whoever holds it comes back here if need be.
+        let Ok(Some(untold)) = agent.untold.hold(&name) else {
+            return;
+        };
+        // There is one again: its own reconciliation sees to it.
+        if agent.volumes.get(&key).is_some() {
+            return;
+        }
+        let Err(failure) = take_back(&agent, untold).await else {
+            return;
+        };
+        let wait = wait(attempt);
+        tracing::warn!(volume = name, %failure, attempt, ?wait, "not taken back yet");
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// Removes an LV that was made for an object that will never say so.
+async fn take_back(agent: &Arc<Agent>, untold: Held) -> Result<(), Failure> {
+    let lv = untold.lv.clone();
+    agent.work(move |work| work.take_back(&lv)).await??;
+    let (vg, lv) = (&untold.lv.vg, &untold.lv.name);
+    tracing::info!(volume = %lv, %vg, "the object is gone or given up: LV taken back");
+    untold.forget();
+    Ok(())
 }
 
 struct Task<'a> {
@@ -93,6 +141,7 @@ struct Task<'a> {
 
 impl Task<'_> {
     async fn run(&self) -> Result<Action, Failure> {
+        let untold = self.untold().await?;
         if self.object.is_deleting() {
             if self.object.has_finalizer() {
                 self.delete().await?;
@@ -100,7 +149,7 @@ impl Task<'_> {
             return Ok(Action::await_change());
         }
         match self.object.state() {
-            VolumeState::Pending => self.provision().await?,
+            VolumeState::Pending => self.provision(untold).await?,
             VolumeState::Ready => self.keep().await?,
             // By the contract nobody tries again; the controller deletes it.
             VolumeState::Failed | VolumeState::Unknown => {}
@@ -108,22 +157,66 @@ impl Task<'_> {
         Ok(Action::await_change())
     }
 
-    async fn provision(&self) -> Result<(), Failure> {
+    /// The LV that an earlier attempt made for this object. One that the object
+    /// will not tell of, or that was made for another object, is taken back.
+    async fn untold(&self) -> Result<Option<Held>, Failure> {
+        let Some(untold) = self.agent.untold.hold(&self.object.name_any())? else {
+            return Ok(None);
+        };
+        let state = self.object.state();
+        if state == VolumeState::Ready {
+            untold.forget();
+            return Ok(None);
+        }
+        let waits = state == VolumeState::Pending && !self.object.is_deleting();
+        if waits && untold.uid == self.object.uid() {
+            return Ok(Some(untold));
+        }
+        take_back(self.agent, untold).await?;
+        Ok(None)
+    }
+
+    async fn provision(&self, untold: Option<Held>) -> Result<(), Failure> {
         let object = Arc::clone(self.object);
         let result = self.agent.work(move |work| work.provision(&object)).await?;
         let result = result.inspect_err(|error| {
             self.warn("ProvisioningDelayed", "Provision", error.to_string());
         })?;
         match result {
-            Ok(done) => self.ready(&done).await,
+            Ok(done) => self.ready(&done, untold).await,
             Err(refused) => self.failed(refused).await,
         }
     }
 
-    async fn ready(&self, done: &Provisioned) -> Result<(), Failure> {
+    async fn ready(&self, done: &Provisioned, untold: Option<Held>) -> Result<(), Failure> {
         let vg = done.lv.vg.as_str();
         let change = patch::ready(self.object, vg, &self.agent.node);
-        if self.patch(&change).await? {
+        let untold = if done.made {
+            let name = self.object.name_any();
+            let all = &self.agent.untold;
+            Some(all.remember(&name, self.object.uid(), done.lv.clone()))
+        } else {
+            untold
+        };
+        let told = self.patch(&change).await;
+        if matches!(&told, Err(failure) if failure.is_refusal()) {
+            // The next attempt tells, or takes back.
+            drop(untold);
+            return told.map(drop);
+        }
+        if let Ok(false) = told {
+            // The object is gone. What was made for it holds nothing; what was
+            // there before is not ours to take away.
+            return match untold {
+                Some(untold) => take_back(self.agent, untold).await,
+                None => Ok(()),
+            };
+        }
+        // Without an answer the object may say so: the LV may be in use soon.
+        if let Some(untold) = untold {
+            untold.forget();
+        }
+        told.map(|_| {
             let what = if done.adopted { "taken over" } else { "made" };
             self.say(
                 if done.adopted {
@@ -137,22 +230,13 @@ impl Task<'_> {
                     done.lv.name, done.lv.size
                 ),
             );
-            return Ok(());
-        }
-        // The object is gone. What was made for it a moment ago holds nothing;
-        // what was there before is not ours to take away.
-        if done.made {
-            let lv = done.lv.clone();
-            self.agent.work(move |work| work.take_back(&lv)).await??;
-            tracing::info!(volume = %done.lv.name, vg, "the object is gone: LV taken back");
-        }
-        Ok(())
+        })
     }
 
     async fn failed(&self, refused: Refused) -> Result<(), Failure> {
         let Refused { kind, message } = refused;
-        self.patch(&patch::failed(&self.agent.node, kind, &message))
-            .await?;
+        let change = patch::failed(self.object, &self.agent.node, kind, &message);
+        self.patch(&change).await?;
         let reason = if kind == Kind::ResourceExhausted {
             "InsufficientCapacity"
         } else {

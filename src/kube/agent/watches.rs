@@ -52,7 +52,8 @@ pub(super) fn volumes(
     })
 }
 
-/// Keeps `owner` and the labels of this node's Node up to date.
+/// Keeps `owner` and the labels of this node's Node up to date. Without a Node
+/// there is no owner: what belongs to a deleted one is collected as garbage.
 pub(super) async fn node(
     client: Client,
     name: String,
@@ -61,10 +62,18 @@ pub(super) async fn node(
 ) {
     let api: Api<Node> = Api::all(client);
     let mut stream = std::pin::pin!(one(api, &name));
+    let mut single = Single::new(
+        "list and watch of nodes: changes of the node's labels are not noticed; without a list its \
+         topology is unknown and no LVMNode is written",
+    );
     while let Some(event) = stream.next().await {
-        let Some(node) = object(event) else { continue };
-        labels(node.labels().clone().into_iter().collect());
-        let reference = node.controller_owner_ref(&());
+        let Some(node) = single.after(event) else {
+            continue;
+        };
+        if let Some(node) = &node {
+            labels(node.labels().clone().into_iter().collect());
+        }
+        let reference = node.and_then(|node| node.controller_owner_ref(&()));
         owner.send_if_modified(|old| {
             let differs = *old != reference;
             *old = reference;
@@ -80,22 +89,71 @@ pub(super) async fn lvm_node(
     present: watch::Sender<Option<Option<Arc<LvmNode>>>>,
 ) {
     let mut stream = std::pin::pin!(one(api, &name));
-    let mut listed = None;
+    let mut single = Single::new("list and watch of lvmnodes: no LVMNode is written");
     while let Some(event) = stream.next().await {
-        match event {
-            Ok(watcher::Event::Init) => listed = None,
-            Ok(watcher::Event::InitApply(node)) => listed = Some(Arc::new(node)),
-            Ok(watcher::Event::InitDone) => {
-                present.send_replace(Some(listed.take()));
-            }
-            Ok(watcher::Event::Apply(node)) => {
-                present.send_replace(Some(Some(Arc::new(node))));
-            }
-            Ok(watcher::Event::Delete(_)) => {
-                present.send_replace(Some(None));
-            }
-            Err(error) => tracing::debug!(%error, "watch of the LVMNode"),
+        if let Some(node) = single.after(event) {
+            present.send_replace(Some(node.map(Arc::new)));
         }
+    }
+}
+
+/// Follows the one object of a watch.
+struct Single<K> {
+    listed: Option<K>,
+    /// What is missing, and what follows from it, where no role allows the watch.
+    right: &'static str,
+    complained: bool,
+}
+
+impl<K> Single<K> {
+    fn new(right: &'static str) -> Self {
+        Self {
+            listed: None,
+            right,
+            complained: false,
+        }
+    }
+
+    /// The object, or that there is none, as far as the event tells.
+    fn after(&mut self, event: Result<watcher::Event<K>, watcher::Error>) -> Option<Option<K>> {
+        let now = match event {
+            Ok(watcher::Event::Init) => {
+                self.listed = None;
+                return None;
+            }
+            Ok(watcher::Event::InitApply(object)) => {
+                self.listed = Some(object);
+                return None;
+            }
+            Ok(watcher::Event::InitDone) => self.listed.take(),
+            Ok(watcher::Event::Apply(object)) => Some(object),
+            Ok(watcher::Event::Delete(_)) => None,
+            Err(error) => {
+                self.complain(&error);
+                return None;
+            }
+        };
+        Some(now)
+    }
+
+    /// That nobody answers passes. That no role allows it does not, and is said
+    /// aloud, once.
+    fn complain(&mut self, error: &watcher::Error) {
+        if is_forbidden(error) && !std::mem::replace(&mut self.complained, true) {
+            tracing::warn!(%error, "no role allows {}", self.right);
+        } else {
+            tracing::debug!(%error, "watch");
+        }
+    }
+}
+
+fn is_forbidden(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status)) => status.code == 403,
+        watcher::Error::WatchError(status) => status.code == 403,
+        _ => false,
     }
 }
 
@@ -113,14 +171,50 @@ where
         .modify(|object| object.managed_fields_mut().clear())
 }
 
-/// The object that an event shows to be there.
-fn object<K>(event: Result<watcher::Event<K>, watcher::Error>) -> Option<K> {
-    match event {
-        Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => Some(object),
-        Ok(_) => None,
-        Err(error) => {
-            tracing::debug!(%error, "watch");
-            None
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::kube::tests::fake::FakeApi;
+
+    /// Keeps what is logged.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
         }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_no_role_allows_is_complained_of_once() {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::WARN)
+            .with_writer(move || writer.clone())
+            .finish();
+        let _here = tracing::subscriber::set_default(subscriber);
+        let api = FakeApi::default();
+        api.forbid("LIST", "nodes");
+        let (owner, _seen) = watch::channel(None);
+        let watching = node(api.client(), "n1".to_owned(), owner, |_| {});
+        let refused = api.until("three lists", |api| {
+            (api.count("LIST", "nodes") > 2).then_some(())
+        });
+        tokio::select! {
+            () = watching => {}
+            () = refused => {}
+        }
+        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let said = "no role allows list and watch of nodes";
+        assert_eq!(text.matches(said).count(), 1, "{text}");
     }
 }

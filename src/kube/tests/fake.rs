@@ -49,6 +49,8 @@ struct State {
     /// Answers that never end.
     held: Vec<mpsc::UnboundedSender<Chunk>>,
     forbidden: Vec<(&'static str, String)>,
+    /// By verb and kind: what happens just before the next such request.
+    overtakes: Vec<(&'static str, String, Vec<Value>)>,
     down: bool,
     not_selectable: bool,
 }
@@ -142,7 +144,15 @@ impl FakeApi {
         self.fail(verb, kind, 0);
     }
 
-    /// Every request of this verb and kind is refused: no role allows it.
+    /// Just before the next request of this verb and kind is handled, these
+    /// objects are put there in turn, as by somebody quicker.
+    pub(in crate::kube) fn overtake(&self, verb: &'static str, kind: &str, objects: Vec<Value>) {
+        let entry = (verb, kind.to_owned(), objects);
+        self.state().overtakes.push(entry);
+    }
+
+    /// Every request of this verb and kind is refused: no role allows it. In
+    /// place of a kind stands the start of a path.
     pub(in crate::kube) fn forbid(&self, verb: &'static str, kind: &str) {
         self.state().forbidden.push((verb, kind.to_owned()));
     }
@@ -329,7 +339,18 @@ impl State {
             }
             return status(code, "a fault of the test");
         }
-        if self.forbidden.iter().any(|(v, k)| *v == verb && *k == kind) {
+        let overtake = self
+            .overtakes
+            .iter()
+            .position(|(v, k, _)| *v == verb && *k == kind);
+        if let Some((_, _, objects)) = overtake.map(|at| self.overtakes.remove(at)) {
+            for object in objects {
+                let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+                self.store(collection, &name, object);
+            }
+        }
+        let of = |k: &str| k == kind || (k.starts_with('/') && path.starts_with(k));
+        if self.forbidden.iter().any(|(v, k)| *v == verb && of(k)) {
             return status(403, "no role allows it");
         }
         let selector = Selector {

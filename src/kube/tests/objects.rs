@@ -160,7 +160,7 @@ fn a_change_touches_only_what_it_is_about() {
                 ][..],
             ),
             (
-                patch::failed("node-1", Kind::ResourceExhausted, "full"),
+                patch::failed(&volume, "node-1", Kind::ResourceExhausted, "full"),
                 &[
                     ".metadata.annotations.local.csi.openebs.io/failure",
                     ".metadata.labels.kubernetes.io/nodename",
@@ -214,8 +214,13 @@ fn finalizers_of_others_stay_and_conflicts_are_seen() {
     let ready = patch::ready(&none, "lvmvg", "n");
     assert_eq!(ready["metadata"]["finalizers"], json!([FINALIZER]));
     assert_eq!(ready["metadata"]["resourceVersion"], json!("1201"));
-    let full = patch::failed("n", Kind::ResourceExhausted, "m");
+    // The object of that name may be another node's by now.
+    let told = patch::ready(&two, "lvmvg", "n");
+    let version = json!(two.meta().resource_version);
+    assert_eq!(told["metadata"]["resourceVersion"], version);
+    let full = patch::failed(&none, "n", Kind::ResourceExhausted, "m");
     assert_eq!(full["status"]["error"]["code"], "InsufficientCapacity");
-    let other = patch::failed("n", Kind::FailedPrecondition, "m");
+    assert_eq!(full["metadata"]["resourceVersion"], json!("1201"));
+    let other = patch::failed(&none, "n", Kind::FailedPrecondition, "m");
     assert_eq!(other["status"]["error"]["code"], "Internal");
 }

@@ -42,13 +42,7 @@ impl Waiting {
         wanted: impl Condition<K>,
     ) -> Option<K>
     where
-        K: Clone
-            + Debug
-            + Send
-            + DeserializeOwned
-            + Resource
-            + serde::Serialize
-            + 'static,
+        K: Clone + Debug + Send + DeserializeOwned + Resource + serde::Serialize + 'static,
     {
         let waiting = await_condition(api.clone(), name, wanted);
         match tokio::time::timeout(PATIENCE, waiting).await {
@@ -69,13 +63,7 @@ impl Waiting {
     /// Waits until an object is no more.
     pub async fn gone<K>(&self, what: &str, api: Api<K>, name: &str)
     where
-        K: Clone
-            + Debug
-            + Send
-            + DeserializeOwned
-            + Resource
-            + serde::Serialize
-            + 'static,
+        K: Clone + Debug + Send + DeserializeOwned + Resource + serde::Serialize + 'static,
     {
         let gone = |object: Option<&K>| object.is_none();
         self.until(what, api, name, gone).await;

@@ -5,6 +5,7 @@ mod away;
 mod create;
 mod delete;
 mod node;
+mod overtaken;
 
 use std::sync::Arc;
 use std::time::Duration;

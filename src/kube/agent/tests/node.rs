@@ -136,6 +136,91 @@ async fn volumes_without_an_object_are_reported_and_stay() {
     agent.end().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn orphans_are_reported_about_the_object_that_kubectl_describes() {
+    let rig = Rig::new();
+    let agent = rig.start();
+    let object = free_of(&rig, "large", EMPTY).await;
+    let lost = Request::Create(new_lv("lost", 8, vec![owned()]));
+    let made = agent.engine.submit(&vg_name("large"), lost);
+    tokio::task::block_in_place(|| made.wait()).unwrap();
+    rig.event("n1", "OrphanedVolumes").await;
+    agent.end().await;
+    let events = rig.api.all(EVENTS);
+    let event = events.iter().find(|e| e["reason"] == "OrphanedVolumes");
+    let about = &event.unwrap()["regarding"];
+    assert_eq!(about["uid"], object["metadata"]["uid"]);
+    assert_eq!(about["kind"], "LVMNode");
+}
+
+/// Waits for so many lists of Nodes, and for what follows from the last.
+async fn listed(rig: &Rig, lists: usize) {
+    let found = |api: &FakeApi| (api.count("LIST", "nodes") >= lists).then_some(());
+    rig.api.until("the Nodes are listed", found).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_made_for_a_node_that_is_gone() {
+    for unnoticed in [false, true] {
+        let rig = Rig::new();
+        let agent = rig.start();
+        free_of(&rig, "large", EMPTY).await;
+        if unnoticed {
+            // The Node goes while the watch is cut.
+            rig.api.down(true);
+            rig.api.delete(NODES, "n1");
+            rig.api.forget_history();
+            rig.api.down(false);
+            listed(&rig, 2).await;
+        } else {
+            rig.api.delete(NODES, "n1");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        // As the garbage collector does.
+        rig.api.delete(LVM_NODES, "n1");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let made = rig.api.get(LVM_NODES, "n1");
+        assert!(made.is_none(), "unnoticed {unnoticed}: {made:?}");
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": { "name": "n1", "uid": "uid-of-the-second" },
+        });
+        rig.api.put(NODES, node);
+        let object = free_of(&rig, "large", EMPTY).await;
+        let owner = &object["metadata"]["ownerReferences"][0];
+        assert_eq!(owner["uid"], "uid-of-the-second");
+        agent.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thin_pools_are_shown() {
+    for (text, free) in [
+        (
+            include_str!("../../../../lvm2/tests/data/meta-thin.txt"),
+            "0",
+        ),
+        (
+            include_str!("../../../../lvm2/tests/data/meta-thin_pool_empty.txt"),
+            "64Mi",
+        ),
+    ] {
+        let rig = Rig::new();
+        rig.sim.add_vg_text(text).unwrap();
+        let agent = rig.start();
+        let object = free_of(&rig, "large", EMPTY).await;
+        let pools = &group(&object, "vgt").unwrap()["thinPools"];
+        assert_eq!(pools.as_array().unwrap().len(), 1, "{pools}");
+        assert_eq!(pools[0]["name"], "pool");
+        assert_eq!(pools[0]["size"], "64Mi");
+        assert_eq!(pools[0]["free"], free);
+        let large = group(&object, "large").unwrap();
+        assert!(large.get("thinPools").is_none());
+        agent.end().await;
+    }
+}
+
 #[test]
 fn the_topology_follows_the_labels_that_are_allowed() {
     let (volumes, _writer) = kube::runtime::reflector::store();
