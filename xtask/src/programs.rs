@@ -21,8 +21,8 @@ const DEVICE_TESTS: &[&str] = &["dm", "fs", "guest"];
 /// The test of them that is a level of its own.
 const STORM: &str = "storm::";
 /// Tests of devices that fail or hang, of stacks of them, and of lvm2's own changes
-/// of VGs beside ours: they take minutes and targets that not every kernel has, and run where udev
-/// does, which is what users have.
+/// of VGs beside ours: they take minutes and targets that not every kernel has, and
+/// run where udev does, which is what users have.
 const DEEP: &[&str] = &[
     "failures::",
     "groups_beside::",
@@ -30,25 +30,37 @@ const DEEP: &[&str] = &[
     "stacks::",
     "wedge::",
 ];
-/// Tests of what is on the disks and of what callers ask: neither udev nor the
-/// kind of machine makes a difference to them, so but for the nights one of the
-/// VMs runs them.
+/// Tests for which neither udev nor the kind of machine makes a difference that
+/// is known: but for the nights one of the VMs runs them.
 const ONCE: &[&str] = &[
     "backups::",
     "bad_disks::",
     "bad_requests::",
-    "check::",
-    "groups::",
-];
-/// Long tests that need the kernel but not another machine: on one whose kernel
-/// and udev are those of the guest they run by night.
-const LONG: &[&str] = &[
     "burst::",
+    "check::",
+    "cli::",
     "crash::",
     "data::",
-    "pitfalls_host::",
+    "format::",
+    "groups::",
     "pitfalls_lvs::",
     "writers::",
+];
+/// Tests that need the kernel but not another machine: on one whose kernel and
+/// udev are those of the guest they run by night.
+const KERNEL: &[&str] = &["interop::", "pitfalls_host::"];
+/// The longest of all. What they show of single steps, quicker tests show as
+/// well; together with another load they run by night.
+const NIGHT: &[&str] = &[
+    "burst::sixty_four_volumes_at_once",
+    "check::repairing_all_the_time_disturbs_no_lvm2",
+    "crash::killed_while_creating",
+    "data::extending_under_load_loses_nothing",
+    "format::another_file_system_is_not_formatted",
+    "format::unknown_content_is_not_formatted",
+    "groups::devices_in_use_are_refused_and_not_touched",
+    "groups::every_signature_is_listed_and_wiped",
+    "interop::striped_both_ways",
 ];
 /// The driver's own unit tests that need one.
 const DEVICE_UNIT_TESTS: &str = "host::linux::dm";
@@ -67,7 +79,7 @@ pub(crate) struct Programs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Breadth {
     /// All: one VM does.
-    Full,
+    Full(Length),
     /// What can come out differently without udev.
     WithoutUdev(Length),
     /// What can come out differently on another machine.
@@ -77,10 +89,11 @@ pub(crate) enum Breadth {
 impl Breadth {
     fn left_out(self) -> impl Iterator<Item = &'static str> {
         let lists: &[&[&str]] = match self {
-            Self::Full => &[],
+            Self::Full(Length::Nightly) => &[],
+            Self::Full(Length::Short) => &[NIGHT],
             Self::WithoutUdev(Length::Nightly) | Self::OtherMachine(Length::Nightly) => &[DEEP],
-            Self::WithoutUdev(Length::Short) => &[DEEP, ONCE],
-            Self::OtherMachine(Length::Short) => &[DEEP, ONCE, LONG],
+            Self::WithoutUdev(Length::Short) => &[DEEP, ONCE, NIGHT],
+            Self::OtherMachine(Length::Short) => &[DEEP, ONCE, KERNEL],
         };
         lists.iter().copied().flatten().copied().chain([STORM])
     }

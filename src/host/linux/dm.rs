@@ -182,9 +182,14 @@ impl DeviceMapper for LinuxDeviceMapper {
         control
             .load(&id(dev), &live, info.read_only)
             .map_err(failed)?;
-        if !info.suspended {
-            let resumed = control.resume(&id(dev), self.event(exposure));
-            resumed.map_err(failed)?;
+        if info.suspended {
+            return Ok(());
+        }
+        if let Err(error) = control.resume(&id(dev), self.event(exposure)) {
+            // It was suspended for the exchange, and has only the live table
+            // now: with that it goes on. The first error is the one that tells.
+            let _ = control.resume(&id(dev), self.event(exposure));
+            return Err(failed(error));
         }
         Ok(())
     }

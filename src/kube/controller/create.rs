@@ -137,6 +137,9 @@ impl Task<'_> {
             .map_err(|choice| ControllerError::NoPlace {
                 volume: self.volume(),
                 size: wanted.size,
+                vgs: demand
+                    .vgs
+                    .map_or_else(|| "any VG".to_owned(), ToString::to_string),
                 reasons: choice.why(),
             })?;
         tracing::info!(node = place.node, vg = place.vg, "chosen");

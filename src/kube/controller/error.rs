@@ -44,10 +44,11 @@ pub(super) enum ControllerError {
     #[error("volume {volume} exists and differs: {difference}")]
     Differs { volume: String, difference: String },
     /// No node takes the volume.
-    #[error("volume {volume}: no node can take {}: {reasons}", format_size(*.size))]
+    #[error("volume {volume}: no node can take {} in {vgs}: {reasons}", format_size(*.size))]
     NoPlace {
         volume: String,
         size: Bytes,
+        vgs: String,
         reasons: String,
     },
     /// An agent says that no node could.

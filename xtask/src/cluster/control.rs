@@ -16,8 +16,6 @@ const ETCD_PORT: u16 = 12379;
 const ETCD_PEER_PORT: u16 = 12380;
 /// Starting takes seconds; a busy machine may need more.
 const START: Duration = Duration::from_secs(180);
-/// Between looks at a server that has no event for being ready.
-const LOOK: Duration = Duration::from_millis(200);
 
 /// The order of starting. The API server must be stopped before etcd, or hangs.
 const PROGRAMS: &[&str] = &[
@@ -222,7 +220,7 @@ impl Control {
                     self.log("kube-apiserver").display()
                 );
             }
-            std::thread::sleep(LOOK);
+            super::process::pause();
         }
     }
 

@@ -12,6 +12,7 @@ use lexopt::prelude::*;
 use super::binaries;
 use super::control::Control;
 use super::node::Node;
+use crate::levels::Length;
 use crate::tally::{Counter, Tally};
 use crate::{artifacts, paths, run};
 
@@ -126,20 +127,21 @@ pub(super) fn demo(parser: lexopt::Parser) -> Result<i32> {
 /// `cargo xtask cluster test`.
 pub(super) fn test(parser: lexopt::Parser) -> Result<i32> {
     let arguments = Arguments::read(parser)?;
-    let tally = tests(&arguments)?;
+    let tally = tests(&arguments, Length::Short)?;
     Ok(i32::from(tally.failed != 0))
 }
 
 /// The level of `cargo xtask test`.
-pub(crate) fn level() -> Result<Tally> {
-    tests(&Arguments {
+pub(crate) fn level(length: Length) -> Result<Tally> {
+    let arguments = Arguments {
         running: false,
         json: None,
         rest: Vec::new(),
-    })
+    };
+    tests(&arguments, length)
 }
 
-fn tests(arguments: &Arguments) -> Result<Tally> {
+fn tests(arguments: &Arguments, length: Length) -> Result<Tally> {
     let built = artifacts::build(&["test", "--workspace", "--no-run", "--test", "cluster"])?;
     let tests = artifacts::find(&built, "test", "cluster")?;
     let control = arguments.cluster(2)?;
@@ -147,6 +149,7 @@ fn tests(arguments: &Arguments) -> Result<Tally> {
     let mut child = program(&control, tests)?
         .args(["--include-ignored", "--test-threads=1"])
         .args(&arguments.rest)
+        .envs(length.env())
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot start the tests")?;

@@ -17,13 +17,15 @@ use anyhow::{Context, Result, bail};
 use lexopt::prelude::*;
 
 use self::control::Control;
+pub(crate) use self::driver::level;
 use self::node::Node;
 use crate::apt::{self, Group};
 use crate::{artifacts, run};
 
 /// The name of the driver's image in deploy/.
 const DRIVER_IMAGE: &str = "docker.io/lvcsi/lvcsi:0.1.0";
-const GROUPS: &[Group] = &[Group::Build, Group::Guest, Group::Go, Group::Cluster];
+/// Packages that a cluster needs.
+pub(crate) const GROUPS: &[Group] = &[Group::Build, Group::Guest, Group::Go, Group::Cluster];
 
 const HELP: &str = "\
 A real Kubernetes cluster: its control plane on this machine, its nodes in QEMU

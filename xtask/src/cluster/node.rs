@@ -16,7 +16,6 @@ use crate::{artifacts, paths};
 /// The first node's port for commands, on both sides; the next nodes follow.
 const EXEC_PORT: u16 = 17070;
 const READY: Duration = Duration::from_secs(300);
-const LOOK: Duration = Duration::from_millis(200);
 const MEMORY: u64 = 4 << 30;
 const DISK_SIZE: u64 = 100 << 30;
 
@@ -122,7 +121,7 @@ impl Node {
                 );
             }
             // An absent object is answered at once.
-            std::thread::sleep(LOOK);
+            super::process::pause();
         }
     }
 

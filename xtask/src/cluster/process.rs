@@ -9,7 +9,14 @@ use anyhow::{Context, Result};
 
 /// After that a process that was asked to end is killed.
 const PATIENCE: Duration = Duration::from_secs(15);
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Between two looks at what has no event for us: a process that is not our
+/// child, a server that is not ready.
+#[allow(clippy::disallowed_methods, reason = "there is no event to wait for")]
+pub(super) fn pause() {
+    std::thread::sleep(LOOK);
+}
 
 /// Whether the process of a pid file runs.
 pub(super) fn alive(pid_file: &Path) -> bool {
@@ -29,7 +36,7 @@ pub(super) fn kill(pid_file: &Path, signal: &str) -> Result<()> {
         }
         // Gone between the look and the signal is what was wanted.
         let _ = Command::new("kill").args([signal, &pid]).output();
-        std::thread::sleep(LOOK);
+        pause();
     }
     fs::remove_file(pid_file).with_context(|| format!("cannot remove {}", pid_file.display()))
 }

@@ -139,6 +139,13 @@ const LEVELS: &[Level] = &[
         run: vm::demo,
     },
     Level {
+        name: "cluster",
+        what: "the driver on a real Kubernetes with two nodes, by its shipped manifests",
+        groups: crate::cluster::GROUPS,
+        lane: Lane::Alone,
+        run: crate::cluster::level,
+    },
+    Level {
         name: "power",
         what: "power cuts: the emulator is killed at random moments of a load",
         groups: &[Group::Build, Group::Guest],

@@ -37,7 +37,7 @@ fn device_tests(udev: bool, length: Length) -> Result<Tally> {
         ..Options::default()
     };
     let breadth = if udev {
-        Breadth::Full
+        Breadth::Full(length)
     } else {
         Breadth::WithoutUdev(length)
     };

@@ -19,10 +19,14 @@ async fn nothing_is_listed_or_asked_again_for_a_request() {
     story.claim(Claim::new("first", &class, "32Mi")).await;
     story.bound("first").await;
     let audit = Audit::begin();
-    story.claim(Claim::new("data", &class, "32Mi")).await;
+    // No pod has to come for a device to grow.
+    story
+        .claim(Claim::new("data", &class, "32Mi").block())
+        .await;
     story.bound("data").await;
     story.grow("data", "64Mi").await;
-    story.grown("data", "64Mi").await;
+    // The rest waits for a pod.
+    story.event("data", "FileSystemResizeRequired").await;
     story.remove_claim("data").await;
     let requests = audit.of_driver();
     println!("{}", requests.join("\n"));
