@@ -47,6 +47,9 @@ enum Command {
     Tool(cli::Command),
 }
 
+/// Of the allocator: one for work, one for whoever comes beside it.
+const ARENAS: u8 = 2;
+
 fn main() -> ExitCode {
     let Arguments {
         host,
@@ -54,6 +57,9 @@ fn main() -> ExitCode {
         command,
     } = Arguments::parse_from(compat::with_subcommand(std::env::args_os().collect()));
     let config = backup.engine(host.timeouts.engine());
+    if !lvcsi_sys::memory::limit_arenas(ARENAS) {
+        eprintln!("lvcsi: the allocator keeps its own limit; more memory may be used");
+    }
     match command {
         Command::Standalone(standalone) => serve(&host, config, &standalone),
         Command::Agent(arguments) => agent(&host, config, &arguments),

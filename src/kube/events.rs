@@ -21,6 +21,8 @@ const QUIET: Duration = Duration::from_secs(600);
 const REMEMBERED: usize = 4096;
 /// Most bytes of a note that the API server takes.
 const NOTE: usize = 1024;
+/// Most bytes of an object's name in an Event's: the rest is for the time.
+const NAME: usize = 220;
 
 /// Something to say about an object.
 #[derive(Clone, Debug)]
@@ -148,14 +150,19 @@ impl Writer {
         while note.len() > NOTE {
             note.pop();
         }
-        let name = about.name.as_deref().unwrap_or(MANAGER);
+        let now = Timestamp::now();
+        let about_name = about.name.as_deref().unwrap_or(MANAGER);
+        let mut name = about_name.to_owned();
+        name.truncate(NAME);
         Event {
             metadata: ObjectMeta {
-                generate_name: Some(format!("{name}.")),
+                // As other reporters name theirs. A prefix that ends with a dot is
+                // no name that a server completes.
+                name: Some(format!("{name}.{:x}", now.as_nanosecond())),
                 namespace: about.namespace.clone(),
                 ..ObjectMeta::default()
             },
-            event_time: Some(MicroTime(Timestamp::now())),
+            event_time: Some(MicroTime(now)),
             type_: Some(if warning { "Warning" } else { "Normal" }.to_owned()),
             reason: Some(reason.to_owned()),
             action: Some(action.to_owned()),

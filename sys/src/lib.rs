@@ -20,6 +20,7 @@ pub mod dm;
 pub mod fs;
 mod ioctl;
 pub mod loopdev;
+pub mod memory;
 pub mod sem;
 
 pub use aligned::{ALIGNMENT, AlignedBuf};

@@ -501,11 +501,12 @@ impl State {
 
     fn create(&mut self, collection: &str, body: &Value) -> Answer {
         let mut object = body.clone();
-        if object["metadata"]["name"].is_null() {
-            let prefix = object["metadata"]["generateName"].as_str().unwrap_or("x");
-            object["metadata"]["name"] = json!(format!("{prefix}{}", self.version));
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let name = name.to_owned();
+        let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-".contains(c);
+        if name.is_empty() || name.ends_with('.') || !name.chars().all(good) {
+            return status(422, "metadata.name is no RFC 1123 subdomain");
         }
-        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
         let key = (collection.to_owned(), name.clone());
         if self.objects.contains_key(&key) {
             return status(409, "already exists");

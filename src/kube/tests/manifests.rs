@@ -8,6 +8,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use serde_json::Value;
 
 use crate::config::{BackupArgs, HostArgs};
+use crate::csi::capability::FILESYSTEMS;
 use crate::csi::params::Params;
 use crate::host::linux::{LinuxConfig, PRIVATE_NODES};
 use crate::kube::agent::AgentArgs;
@@ -394,8 +395,15 @@ fn the_samples_fit_together() {
 #[test]
 fn the_image_has_what_the_driver_starts() {
     let file = read("Containerfile");
-    for package in ["e2fsprogs", "xfsprogs", "libudev1", "libblkid1"] {
+    for package in ["e2fsprogs", "xfsprogs", "btrfs-progs", "deploy/rootfs.sh"] {
         assert!(file.contains(package), "{package}");
+    }
+    let script = read("rootfs.sh");
+    for kind in FILESYSTEMS {
+        assert!(
+            script.contains(&format!("mkfs.{}", kind.as_str())),
+            "{kind:?}"
+        );
     }
     assert!(file.contains("ENTRYPOINT [\"/usr/local/bin/lvcsi\"]"));
 }
