@@ -5,7 +5,7 @@
 #   node.sh NAME API_PORT EXEC_PORT TOOLS IMAGES KUBECONFIG
 #
 # NAME is the node's; API_PORT the API server's on the host's loopback; TOOLS the
-# folder of the programs; IMAGES the folder of docker archives; KUBECONFIG the
+# folder of the programs; IMAGES the folder of the image store; KUBECONFIG the
 # kubelet's. EXEC_PORT serves commands to the tests (see node-exec in the kit).
 set -euo pipefail
 name=$1 api_port=$2 exec_port=$3 tools=$4 images=$5 kubeconfig=$6
@@ -49,14 +49,13 @@ mkdir -p /run/lock/lvm /etc/cni/net.d /run/node
 echo "$name" >/run/node/name
 sed "s/@SUBNET@/${SUBNET:-10.244.0.0\/24}/" "$here/cni.conflist" >/etc/cni/net.d/10-lvcsi.conflist
 
-# --- containerd, images, kubelet ------------------------------------------
+# --- images, containerd, kubelet ------------------------------------------
+# What the imports left, without their work.
+cp -a "$images/root/." /var/lib/containerd/
 containerd --config "$here/containerd.toml" >/results/containerd.log 2>&1 &
 until [ -S /run/containerd/containerd.sock ] && ctr version >/dev/null 2>&1; do
     kill -0 $! || { echo "node.sh: containerd ended; see containerd.log" >&2; exit 1; }
     sleep 0.2
-done
-for image in "$images"/*.tar; do
-    ctr -n k8s.io images import --no-unpack --local "$image" >/dev/null
 done
 "$NODE_EXEC" "$exec_port" &
 exec kubelet --config="$here/kubelet.yaml" --kubeconfig="$kubeconfig" --hostname-override="$name" \

@@ -32,8 +32,8 @@ struct Image<'a> {
     entrypoint: Vec<&'a str>,
 }
 
-/// Makes every image that a node needs; returns their archives.
-pub(crate) fn make(driver: &Path, null_driver: &Path, tools: &Path) -> Result<Vec<PathBuf>> {
+/// Makes every image that a node needs, and a store of them all.
+pub(crate) fn make(driver: &Path, null_driver: &Path, tools: &Path) -> Result<()> {
     let dir = paths::cluster().join("images");
     fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
     let pins = fs::read_to_string(paths::root().join("tests/cluster/go.mod"))
@@ -88,7 +88,11 @@ pub(crate) fn make(driver: &Path, null_driver: &Path, tools: &Path) -> Result<Ve
             "github.com/kubernetes-csi/external-resizer/v2",
         )?,
     ];
-    images.iter().map(|image| image.archive(&dir)).collect()
+    let archives = images
+        .iter()
+        .map(|image| image.archive(&dir))
+        .collect::<Result<Vec<_>>>()?;
+    super::store::fill(&dir, &archives, tools)
 }
 
 impl Image<'_> {

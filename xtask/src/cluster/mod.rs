@@ -7,6 +7,7 @@ mod driver;
 mod images;
 mod node;
 mod process;
+mod store;
 
 use std::ffi::OsString;
 use std::fs;
