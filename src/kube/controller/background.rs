@@ -1,4 +1,4 @@
-//! Work that nobody waits for, done by the leader: whatever is due is done, at
+//! Work that nobody waits for: whatever is due is done, at
 //! most a few at a time, and later again if it failed.
 
 use std::collections::HashMap;

@@ -5,7 +5,9 @@
 //! and the volume's name from before the volume is asked for until it is bound.
 //! If it is deleted before that, the volume is removed first.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +20,7 @@ use super::patience::Patience;
 use crate::kube::events::Saying;
 
 /// How long one attempt to remove a volume waits for its agent.
-const REMOVAL: std::time::Duration = std::time::Duration::from_secs(10);
+const REMOVAL: Duration = Duration::from_secs(10);
 
 /// A reference to a claim.
 pub(super) fn reference(key: &ClaimKey, uid: &str) -> ObjectReference {
@@ -64,18 +66,24 @@ pub(super) async fn protect(
     }
 }
 
-/// Takes protections away where they have done their work, for as long as it
-/// is polled.
-pub(super) async fn keep(controller: Arc<Controller>) {
+/// Takes protections away once they have done their work for so long, for as long
+/// as it is polled.
+pub(super) async fn keep(controller: Arc<Controller>, late: Duration) {
     let changes = controller.cluster.changes();
+    let since: Mutex<HashMap<ClaimKey, Instant>> = Mutex::default();
     let due = || {
         let keys = controller.cluster.claims_due();
-        let due = |key| Due {
-            key,
-            about: (),
-            from: None,
+        let mut since = since.lock().unwrap_or_else(PoisonError::into_inner);
+        since.retain(|key, _| keys.contains(key));
+        let mut due = |key: ClaimKey| {
+            let since = since.entry(key.clone()).or_insert_with(Instant::now);
+            Due {
+                key,
+                about: (),
+                from: Some(*since + late),
+            }
         };
-        keys.into_iter().map(due).collect()
+        keys.iter().cloned().map(&mut due).collect()
     };
     let job = |key: ClaimKey, ()| settle(Arc::clone(&controller), key);
     work(

@@ -165,18 +165,25 @@ async fn run_loops(
     }
 }
 
-/// Does the leader's work while this replica leads.
+/// How long the others leave the leader's work to it. After that they do it
+/// themselves: a leader that died holds its Lease for minutes, and whatever is
+/// done twice is done once.
+const FOLLOWS: Duration = Duration::from_secs(20);
+
+/// Does the leader's work: at once while this replica leads, else late.
 async fn lead(controller: Arc<Controller>, mut leading: watch::Receiver<bool>, grace: Duration) {
+    controller.cluster.complete().await;
     loop {
-        if leading.wait_for(|leads| *leads).await.is_err() {
-            return std::future::pending().await;
-        }
-        controller.cluster.complete().await;
-        let mut until = leading.clone();
+        let late = match *leading.borrow_and_update() {
+            true => Duration::ZERO,
+            false => FOLLOWS,
+        };
         tokio::select! {
-            () = claims::keep(Arc::clone(&controller)) => {}
-            () = gone::end_deletions(Arc::clone(&controller), grace) => {}
-            _ = until.wait_for(|leads| !*leads) => {}
+            () = claims::keep(Arc::clone(&controller), late) => {}
+            () = gone::end_deletions(Arc::clone(&controller), grace + late) => {}
+            changed = leading.changed() => if changed.is_err() {
+                return std::future::pending().await;
+            },
         }
     }
 }

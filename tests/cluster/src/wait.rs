@@ -122,6 +122,12 @@ impl Waiting {
         self.until(what, api, name, wanted).await;
     }
 
+    /// Waits until an LVMVolume is no more.
+    pub async fn gone_volume(&self, name: &str) {
+        let gone = |object: Option<&DynamicObject>| object.is_none();
+        self.until_volume("the LVMVolume is gone", name, gone).await;
+    }
+
     /// Waits until a node reports free bytes of a VG that are as wanted.
     pub async fn reported(&self, node: Node, vg: &str, wanted: impl Fn(u64) -> bool) {
         let api = custom(&self.client, "LVMNode", "lvmnodes");

@@ -16,6 +16,14 @@ use crate::levels::Length;
 use crate::tally::{Counter, Tally};
 use crate::{artifacts, paths, run};
 
+/// Tests for the nights: a node has to boot again, or another test does the same in
+/// another way.
+const NIGHT: &[&str] = &[
+    "life::block_made_at_once",
+    "life::ext4_made_for_the_first_pod",
+    "place::a_volume_of_a_node_that_is_gone",
+];
+
 /// Makes the VG of a node, as its administrator would.
 const MAKE_VG: &str = "vgcreate -q lvmvg /dev/vda";
 
@@ -145,9 +153,14 @@ fn tests(arguments: &Arguments, length: Length) -> Result<Tally> {
     let built = artifacts::build(&["test", "--workspace", "--no-run", "--test", "cluster"])?;
     let tests = artifacts::find(&built, "test", "cluster")?;
     let control = arguments.cluster(2)?;
+    let skipped = match length {
+        Length::Short if arguments.rest.is_empty() => NIGHT,
+        _ => &[],
+    };
     let counter = Counter::new();
     let mut child = program(&control, tests)?
         .args(["--include-ignored", "--test-threads=1"])
+        .args(skipped.iter().flat_map(|name| ["--skip", name]))
         .args(&arguments.rest)
         .envs(length.env())
         .stdout(Stdio::piped())

@@ -17,5 +17,6 @@ mod life;
 mod place;
 mod protection;
 mod restarts;
+mod restored;
 mod takeover;
 mod wrong;
