@@ -154,6 +154,14 @@ impl Ledger {
         }
     }
 
+    /// Node, VG and size of what is promised to a volume.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&str, (&str, &str), Bytes)> {
+        self.promises.iter().map(|(key, promise)| {
+            let place = (promise.node.as_str(), promise.vg.as_str());
+            (key.as_str(), place, Bytes(promise.bytes))
+        })
+    }
+
     /// What is promised of `vg`, and to how many volumes.
     pub(super) fn open(&mut self, (node, vg): (&str, &str), now: Instant) -> (Bytes, u64) {
         self.promises.retain(|_, promise| {

@@ -37,12 +37,12 @@ pub(super) struct NodeView {
 pub(super) struct VgView {
     /// Its name.
     pub(super) name: String,
-    /// All of it.
-    pub(super) size: Bytes,
     /// Neither used nor promised.
     pub(super) free: Bytes,
-    /// Volumes on it.
-    pub(super) lvs: u64,
+    /// Volumes with an object on it, and their sizes together. As with the peer,
+    /// what others have on the VG does not weigh.
+    pub(super) volumes: u64,
+    pub(super) given: Bytes,
     /// Neither read-only nor without one of its PVs.
     pub(super) writable: bool,
 }
@@ -204,10 +204,10 @@ fn rank(node: &NodeView, scheduler: Scheduler, matches: &impl Fn(&str) -> bool) 
     Reverse(match scheduler {
         Scheduler::Space => vgs.map(|vg| vg.free.0).max().unwrap_or(0),
         Scheduler::Capacity => {
-            let used = vgs.map(|vg| vg.size.0.saturating_sub(vg.free.0));
-            u64::MAX - used.fold(0, u64::saturating_add)
+            let given = vgs.map(|vg| vg.given.0);
+            u64::MAX - given.fold(0, u64::saturating_add)
         }
-        Scheduler::Volume => u64::MAX - vgs.map(|vg| vg.lvs).fold(0, u64::saturating_add),
+        Scheduler::Volume => u64::MAX - vgs.map(|vg| vg.volumes).fold(0, u64::saturating_add),
     })
 }
 
@@ -217,12 +217,12 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn vg(name: &str, size: u64, free: u64, lvs: u64) -> VgView {
+    fn vg(name: &str, size: u64, free: u64, volumes: u64) -> VgView {
         VgView {
             name: name.to_owned(),
-            size: Bytes(size * GIB),
             free: Bytes(free * GIB),
-            lvs,
+            volumes,
+            given: Bytes((size - free) * GIB),
             writable: true,
         }
     }
@@ -254,7 +254,8 @@ mod tests {
         let name = order(nodes, gib, scheduler).remove(0);
         let node = nodes.iter_mut().find(|node| node.name == name).unwrap();
         node.vgs[0].free.0 -= gib * GIB;
-        node.vgs[0].lvs += 1;
+        node.vgs[0].given.0 += gib * GIB;
+        node.vgs[0].volumes += 1;
         name
     }
 

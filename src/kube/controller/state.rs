@@ -156,10 +156,36 @@ impl State {
         now: Instant,
     ) -> Vec<NodeView> {
         let names: Vec<String> = self.nodes.keys().cloned().collect();
+        let given = self.given();
         names
             .into_iter()
-            .map(|name| self.view(name, volume, tried, now))
+            .map(|name| self.view(name, volume, tried, &given, now))
             .collect()
+    }
+
+    /// Number and size of the volumes of each VG, by their objects, and by the
+    /// promises to those whose object is not seen yet.
+    fn given(&self) -> HashMap<(String, String), (u64, u64)> {
+        let mut given: HashMap<_, (u64, u64)> = HashMap::new();
+        let mut add = |node: &str, vg: &str, size: Bytes| {
+            let sum = given.entry((node.to_owned(), vg.to_owned())).or_default();
+            *sum = (sum.0 + 1, sum.1.saturating_add(size.0));
+        };
+        let mut placed: HashSet<&str> = HashSet::new();
+        for (name, object) in &self.volumes {
+            if !object.spec.vol_group.is_empty() {
+                let size = object.spec.capacity().unwrap_or_default();
+                add(&object.spec.owner_node_id, &object.spec.vol_group, size);
+                placed.insert(name);
+            }
+        }
+        for (key, (node, vg), size) in self.ledger.all() {
+            // Growth is promised under a key with a blank, and is no volume.
+            if !placed.contains(key) && !key.contains(' ') {
+                add(node, vg, size);
+            }
+        }
+        given
     }
 
     fn view(
@@ -167,6 +193,7 @@ impl State {
         name: String,
         volume: &str,
         tried: &HashMap<String, String>,
+        given: &HashMap<(String, String), (u64, u64)>,
         now: Instant,
     ) -> NodeView {
         let unusable = self.obstacle(&name);
@@ -184,13 +211,15 @@ impl State {
             .cloned();
         let mut vgs = Vec::new();
         for group in report.map_or(&[][..], |report| &report.groups) {
-            let (promised, waiting) = self.ledger.open((&name, &group.name), now);
+            let (promised, _) = self.ledger.open((&name, &group.name), now);
             let free = group.free.bytes().unwrap_or_default();
+            let place = (name.clone(), group.name.clone());
+            let (volumes, bytes) = given.get(&place).copied().unwrap_or_default();
             vgs.push(VgView {
                 name: group.name.clone(),
-                size: group.size.bytes().unwrap_or_default(),
                 free: Bytes(free.0.saturating_sub(promised.0)),
-                lvs: u64::try_from(group.lv_count).unwrap_or(0) + waiting,
+                volumes,
+                given: Bytes(bytes),
                 writable: group.permissions != 1 && group.missing_pv_count == 0,
             });
         }
