@@ -15,11 +15,11 @@ fn nightly() -> bool {
     std::env::var_os("LVCSI_NIGHTLY").is_some()
 }
 
-/// One claim's life; every fifth has a pod that writes.
+/// One claim's life; every sixth has a pod that writes.
 async fn life(story: &Story, class: &str, number: usize) {
     let name = format!("life-{number}");
     story.claim(Claim::new(&name, class, "32Mi")).await;
-    if number.is_multiple_of(5) {
+    if number.is_multiple_of(6) {
         let write = "seq 10000 >/data/numbers && sync && wc -l </data/numbers";
         story.pod(Pod::new(&name, write).with(&name)).await;
         story.succeeded(&name).await;
@@ -36,7 +36,7 @@ async fn lives_go_on_while_agents_and_controllers_are_killed() {
     let cluster = Cluster::connect().await;
     let story = Arc::new(cluster.story("killed").await);
     let class = story.class(Class::new("c").immediate()).await;
-    let lives = if nightly() { 200 } else { 40 };
+    let lives = if nightly() { 200 } else { 24 };
     let ended = Arc::new(AtomicBool::new(false));
     let killer = tokio::task::spawn_blocking({
         let ended = Arc::clone(&ended);
@@ -45,8 +45,9 @@ async fn lives_go_on_while_agents_and_controllers_are_killed() {
             let mut kills = 0;
             let (_hold, pause) = std::sync::mpsc::channel::<()>();
             while !ended.load(Ordering::Relaxed) {
-                // The time between two kills is the subject, not a wait.
-                let _ = pause.recv_timeout(Duration::from_secs(4 + rng.below(8)));
+                // The time between two kills is the subject, not a wait. A kubelet
+                // waits longer and longer before it starts a container again.
+                let _ = pause.recv_timeout(Duration::from_secs(10 + rng.below(30)));
                 let node = Node(1 + u16::try_from(rng.below(2)).unwrap());
                 let role = if rng.below(2) == 0 {
                     "agent"
