@@ -27,7 +27,7 @@ use rng::Rng;
 use station::{Cache, Counts, Station};
 
 /// What fits into a run for a change.
-const SHORT: Duration = Duration::from_secs(180);
+const SHORT: Duration = Duration::from_secs(100);
 /// Cuts of each machine in a nightly run.
 const NIGHTLY: u64 = 60;
 
