@@ -16,12 +16,17 @@ use crate::levels::Length;
 use crate::tally::{Counter, Tally};
 use crate::{artifacts, paths, run};
 
-/// Tests for the nights: a node has to boot again, or another test does the same in
-/// another way.
+/// Tests for the nights: those that boot a node again, kill for minutes, or do
+/// what another test does for another kind of content.
 const NIGHT: &[&str] = &[
-    "life::block_made_at_once",
+    "life::block_made",
+    "life::btrfs_made",
     "life::ext4_made_for_the_first_pod",
+    "life::xfs_made",
     "place::a_volume_of_a_node_that_is_gone",
+    "restarts::",
+    "restored::",
+    "takeover::",
 ];
 
 /// Makes the VG of a node, as its administrator would.
