@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use lvcsi_cluster::{Audit, Claim, Class, Cluster, nodes};
 
-/// Of agent and controller, resident.
-const RSS_LIMIT_KIB: u64 = 25 * 1024;
+/// Of agent and controller: what they allocate. The budget of 25 MiB is for a
+/// release with its text; here the text of a build for tests lies in a tmpfs, and is
+/// as large again.
+const ANONYMOUS_KIB: u64 = 13 * 1024;
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -43,11 +45,13 @@ async fn nothing_is_listed_or_asked_again_for_a_request() {
 #[ignore = "needs a cluster: cargo xtask cluster test"]
 async fn an_idle_minute_costs_one_write_at_most_and_little_memory() {
     for node in nodes() {
-        let sizes = node.run("ps -C lvcsi -o rss=,args=");
+        let sizes =
+            node.run("for pid in $(pgrep -x lvcsi); do grep RssAnon /proc/$pid/status; done");
+        assert!(!sizes.is_empty(), "{} runs no lvcsi", node.name());
         for line in sizes.lines() {
             println!("{}: {line}", node.name());
-            let kib: u64 = line.split_whitespace().next().unwrap().parse().unwrap();
-            assert!(kib <= RSS_LIMIT_KIB, "{line}");
+            let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+            assert!(kib <= ANONYMOUS_KIB, "{line}");
         }
     }
     let audit = Audit::begin();
