@@ -21,6 +21,8 @@ struct Level {
     what: &'static str,
     groups: &'static [Group],
     lane: Lane,
+    /// Whether it runs by day too if no level is named.
+    by_day: bool,
     run: fn(Length) -> Result<Tally>,
 }
 
@@ -59,6 +61,7 @@ const LEVELS: &[Level] = &[
         what: "formatting of the whole workspace",
         groups: &[],
         lane: Lane::Alone,
+        by_day: true,
         run: host::fmt,
     },
     Level {
@@ -66,6 +69,7 @@ const LEVELS: &[Level] = &[
         what: "lints of all targets, warnings are errors",
         groups: &[Group::Build],
         lane: Lane::Alone,
+        by_day: true,
         run: host::clippy,
     },
     Level {
@@ -73,6 +77,7 @@ const LEVELS: &[Level] = &[
         what: "banned crates, licences and sources of dependencies",
         groups: &[Group::Deny],
         lane: Lane::Alone,
+        by_day: true,
         run: host::deny,
     },
     Level {
@@ -80,6 +85,7 @@ const LEVELS: &[Level] = &[
         what: "unit, property and documentation tests; no device-mapper",
         groups: &[Group::Build, Group::Oracle],
         lane: Lane::Alone,
+        by_day: true,
         run: host::unit,
     },
     Level {
@@ -87,6 +93,7 @@ const LEVELS: &[Level] = &[
         what: "hostile bytes and texts chosen by coverage, a minute for each target",
         groups: &[Group::Build],
         lane: Lane::Alone,
+        by_day: true,
         run: fuzz::fuzz,
     },
     Level {
@@ -94,6 +101,7 @@ const LEVELS: &[Level] = &[
         what: "lvm2 reads what we write and the reverse, on loop files of this host (root)",
         groups: &[Group::Build, Group::Oracle],
         lane: Lane::Alone,
+        by_day: true,
         run: host::oracle,
     },
     Level {
@@ -101,6 +109,7 @@ const LEVELS: &[Level] = &[
         what: "every state that a power cut can leave on simulated disks; lvm2 judges a sample (root)",
         groups: &[Group::Build, Group::Oracle],
         lane: Lane::Alone,
+        by_day: true,
         run: host::crash,
     },
     Level {
@@ -108,6 +117,7 @@ const LEVELS: &[Level] = &[
         what: "real kernel, device-mapper and udev, in QEMU",
         groups: &[Group::Build, Group::Guest],
         lane: Lane::Beside,
+        by_day: true,
         run: vm::guest,
     },
     Level {
@@ -115,6 +125,7 @@ const LEVELS: &[Level] = &[
         what: "the guest tests on loop devices in a Vagrant VM",
         groups: &[Group::Build, Group::Guest, Group::Vagrant],
         lane: Lane::Beside,
+        by_day: true,
         run: crate::vagrant::test,
     },
     Level {
@@ -122,6 +133,7 @@ const LEVELS: &[Level] = &[
         what: "the same without a udev daemon",
         groups: &[Group::Build, Group::Guest],
         lane: Lane::Beside,
+        by_day: true,
         run: vm::guest_without_udev,
     },
     Level {
@@ -129,6 +141,7 @@ const LEVELS: &[Level] = &[
         what: "the upstream csi-sanity against standalone mode in the guest, mount and block",
         groups: &[Group::Build, Group::Guest],
         lane: Lane::Beside,
+        by_day: true,
         run: vm::sanity,
     },
     Level {
@@ -136,6 +149,7 @@ const LEVELS: &[Level] = &[
         what: "the demonstration in the guest ends well",
         groups: &[Group::Build, Group::Guest],
         lane: Lane::Beside,
+        by_day: true,
         run: vm::demo,
     },
     Level {
@@ -143,6 +157,7 @@ const LEVELS: &[Level] = &[
         what: "the driver on a real Kubernetes with two nodes, by its shipped manifests",
         groups: crate::cluster::GROUPS,
         lane: Lane::Alone,
+        by_day: false,
         run: crate::cluster::level,
     },
     Level {
@@ -150,6 +165,7 @@ const LEVELS: &[Level] = &[
         what: "power cuts: the emulator is killed at random moments of a load",
         groups: &[Group::Build, Group::Guest],
         lane: Lane::Alone,
+        by_day: true,
         run: crate::power::level,
     },
     Level {
@@ -157,6 +173,7 @@ const LEVELS: &[Level] = &[
         what: "lvm2's commands and ours change two VGs at the same time",
         groups: &[Group::Build, Group::Guest],
         lane: Lane::Alone,
+        by_day: true,
         run: vm::storm,
     },
     Level {
@@ -164,12 +181,14 @@ const LEVELS: &[Level] = &[
         what: "a short benchmark in the guest against the budgets",
         groups: &[Group::Build, Group::Guest],
         lane: Lane::Alone,
+        by_day: true,
         run: vm::bench_budget,
     },
 ];
 
 const HELP: &str = "\
-Runs the levels of the tests: all of them, or those named, in the table's order.
+Runs the levels of the tests: all of them but `cluster`, which takes its time, or
+those named, in the table's order.
 
 Usage: cargo xtask test [--nightly] [LEVEL...]
 
@@ -214,7 +233,12 @@ pub(crate) fn command(mut parser: lexopt::Parser) -> Result<i32> {
             other => return Err(other.unexpected().into()),
         }
     }
-    let levels = select(&names)?;
+    let levels = select(&names, length)?;
+    for level in LEVELS.iter().filter(|_| names.is_empty()) {
+        if !levels.iter().any(|chosen| chosen.name == level.name) {
+            println!("not run by day: {} (name it, or --nightly)", level.name);
+        }
+    }
     let mut groups: Vec<Group> = Vec::new();
     groups.extend(levels.iter().flat_map(|level| level.groups));
     apt::ensure(&groups)?;
@@ -228,7 +252,7 @@ pub(crate) fn command(mut parser: lexopt::Parser) -> Result<i32> {
     Ok(report(&run_all(&levels, length)?))
 }
 
-fn select(names: &[String]) -> Result<Vec<&'static Level>> {
+fn select(names: &[String], length: Length) -> Result<Vec<&'static Level>> {
     for name in names {
         if !LEVELS.iter().any(|level| level.name == name) {
             bail!("no level {name:?}; cargo xtask test --list shows them");
@@ -236,7 +260,10 @@ fn select(names: &[String]) -> Result<Vec<&'static Level>> {
     }
     Ok(LEVELS
         .iter()
-        .filter(|level| names.is_empty() || names.iter().any(|name| name == level.name))
+        .filter(|level| match names {
+            [] => level.by_day || length == Length::Nightly,
+            names => names.iter().any(|name| name == level.name),
+        })
         .collect())
 }
 
@@ -310,13 +337,13 @@ fn seconds(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{LEVELS, select};
+    use super::{LEVELS, Length, select};
 
     #[test]
     fn levels_keep_their_order_whatever_is_asked() {
         let names = |wanted: &[&str]| -> Vec<&str> {
             let wanted: Vec<String> = wanted.iter().map(|s| (*s).to_owned()).collect();
-            select(&wanted)
+            select(&wanted, Length::Nightly)
                 .unwrap()
                 .iter()
                 .map(|level| level.name)
@@ -324,10 +351,12 @@ mod tests {
         };
         assert_eq!(names(&["unit", "fmt"]), ["fmt", "unit"]);
         assert_eq!(names(&[]).len(), LEVELS.len());
+        let by_day = select(&[], Length::Short).unwrap();
+        assert!(by_day.iter().all(|level| level.by_day));
     }
 
     #[test]
     fn an_unknown_level_is_an_error() {
-        assert!(select(&["unti".to_owned()]).is_err());
+        assert!(select(&["unti".to_owned()], Length::Short).is_err());
     }
 }
