@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 use lvcsi::config::{BackupArgs, HostArgs, StandaloneArgs};
 use lvcsi::engine::{EngineConfig, host_kind};
 use lvcsi::error::Kind;
-use lvcsi::host::linux::apart;
+use lvcsi::host::linux::{apart, limit_arenas};
 use lvcsi::kube::agent::AgentArgs;
 use lvcsi::kube::controller::ControllerArgs;
 use lvcsi::{cli, compat, csi, kube, telemetry};
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         command,
     } = Arguments::parse_from(compat::with_subcommand(std::env::args_os().collect()));
     let config = backup.engine(host.timeouts.engine());
-    if !lvcsi_sys::memory::limit_arenas(ARENAS) {
+    if !limit_arenas(ARENAS) {
         eprintln!("lvcsi: the allocator keeps its own limit; more memory may be used");
     }
     match command {

@@ -41,6 +41,8 @@ use self::store::LinuxStore;
 use self::sysfs::Sysfs;
 use super::{Host, HostResult};
 
+pub use lvcsi_sys::memory::limit_arenas;
+
 /// Where device nodes of our own go if `/dev` has none.
 pub(crate) const PRIVATE_NODES: &str = "/run/lvcsi/dev";
 
