@@ -183,9 +183,9 @@ async fn a_volume_that_cannot_be_seen_is_not_called_deleted() {
     rig.sim.unhang();
     repeat(|| fresh.delete("a")).await;
     // On a busy machine the impatient one may show it as it was for a while.
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !rig.list().await.is_empty() {
-        assert!(std::time::Instant::now() < deadline, "it is still listed");
+        assert!(Instant::now() < deadline, "it is still listed");
         tokio::task::yield_now().await;
     }
 }
