@@ -110,12 +110,17 @@ impl VgOutline {
     /// The device that does not answer, if that is why the VG is not usable.
     #[must_use]
     pub fn silence(&self) -> Option<EngineError> {
-        let hazard = self.hazards.iter().find(|hazard| hazard.is_silence())?;
-        Some(EngineError::Hazard {
-            vg: self.vg.name().clone(),
-            hazard: hazard.clone(),
-        })
+        silence(self.vg.name(), &self.hazards)
     }
+}
+
+/// The device that does not answer, if one of a VG's hazards is that.
+pub(super) fn silence(vg: &VgName, hazards: &[Hazard]) -> Option<EngineError> {
+    let hazard = hazards.iter().find(|hazard| hazard.is_silence())?;
+    Some(EngineError::Hazard {
+        vg: vg.clone(),
+        hazard: hazard.clone(),
+    })
 }
 
 fn obstacle(vg: &VgName, refusal: Option<&Refusal>, hazards: &[Hazard]) -> Option<String> {

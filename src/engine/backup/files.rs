@@ -12,6 +12,7 @@ use lvm2::name::VgName;
 use super::BackupConfig;
 use crate::engine::error::EngineError;
 use crate::engine::loaded::Loaded;
+use crate::engine::state::silence;
 use crate::engine::visit::Visitor;
 use crate::host::store::TEMPORARY;
 use crate::host::{Host, HostError, HostResult, LockMode, StoredFile};
@@ -145,13 +146,9 @@ fn publish_lvm2(visitor: &Visitor, vg: &Vg, staged: &Path) -> Result<bool, Engin
 fn on_disk(visitor: &Visitor, name: &VgName) -> Result<Arc<Loaded>, EngineError> {
     let question = |_: &Host, loaded: &Arc<Loaded>| Ok(Arc::clone(loaded));
     let loaded = visitor.end(visitor.begin(name, None, Arc::new(question)))?;
-    let silence = loaded.hazards.iter().find(|hazard| hazard.is_silence());
-    match silence {
+    match silence(name, &loaded.hazards) {
         None => Ok(loaded),
-        Some(hazard) => Err(EngineError::Hazard {
-            vg: name.clone(),
-            hazard: hazard.clone(),
-        }),
+        Some(error) => Err(error),
     }
 }
 

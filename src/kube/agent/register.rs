@@ -7,6 +7,7 @@
 //! A kubelet of 1.35 or older asks a socket once: after a refusal only a new
 //! socket makes it ask again.
 
+use std::convert::Infallible;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -149,7 +150,7 @@ async fn serve(plan: &Plan, again: &Notify) -> Result<End, Failure> {
                 "the kubelet has not registered the driver yet: is its root directory another one?"
             );
         }
-        std::future::pending::<()>().await;
+        std::future::pending::<Infallible>().await
     };
     let refused = async {
         // The sender lives as long as the server.
@@ -159,7 +160,7 @@ async fn serve(plan: &Plan, again: &Notify) -> Result<End, Failure> {
         ended = server => ended.map(|()| End::Changed).map_err(Failure::from),
         () = again.notified() => Ok(End::Changed),
         () = refused => Ok(End::Refused),
-        () = unheard => Ok(End::Changed),
+        never = unheard => match never {},
     }
 }
 
@@ -234,6 +235,7 @@ mod tests {
         );
         assert!(plan(Register::No, &below, kubelet).is_none());
     }
+
     /// Asks as the kubelet does, as soon as there is a socket; returns what
     /// comes back up to these words.
     async fn ask(plan: &Plan, method: &str, message: &[u8], until: &str) -> String {
