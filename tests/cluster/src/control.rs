@@ -3,6 +3,8 @@
 
 use std::process::Command;
 
+use crate::SYSTEM;
+
 /// A part of the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
@@ -28,6 +30,23 @@ impl Part {
     /// Starts it again; returns when it is ready.
     pub fn start(self) {
         xtask(&["start", &self.word()]);
+    }
+}
+
+/// Waits until every pod of the driver is there and ready.
+pub fn settled() {
+    for workload in [
+        "daemonset/openebs-lvm-node",
+        "deployment/openebs-lvm-controller",
+    ] {
+        admin(&[
+            "-n",
+            SYSTEM,
+            "rollout",
+            "status",
+            workload,
+            "--timeout=240s",
+        ]);
     }
 }
 

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod as PodObject};
 use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::{Value, json};
 
-use crate::{DRIVER, VG};
+use crate::{DRIVER, Node, VG};
 
 /// The image of the tests' pods, which every node has.
 const IMAGE: &str = "docker.io/library/busybox:stable";
@@ -57,10 +57,10 @@ impl Class {
         self
     }
 
-    /// Only nodes with one of these values of a label.
+    /// Only on this node.
     #[must_use]
-    pub fn on(mut self, key: &str, values: &[&str]) -> Self {
-        let expression = json!({"key": key, "values": values});
+    pub fn on(mut self, node: Node) -> Self {
+        let expression = json!({"key": "openebs.io/nodename", "values": [node.name()]});
         self.topology = Some(json!([{"matchLabelExpressions": [expression]}]));
         self
     }

@@ -5,7 +5,6 @@ use lvcsi_cluster::{Claim, Class, Cluster, DRIVER, NAMESPACE, Node, Part, Story,
 
 const ONE: Node = Node(1);
 const TWO: Node = Node(2);
-const KEY: &str = "openebs.io/nodename";
 
 /// Makes a claim of a class and returns the node of its volume.
 async fn placed(story: &Story, class: &str, name: &str, size: &str) -> Node {
@@ -19,9 +18,9 @@ async fn placed(story: &Story, class: &str, name: &str, size: &str) -> Node {
 async fn schedulers_weigh_volumes_capacity_and_space() {
     let cluster = Cluster::connect().await;
     let story = cluster.story("schedulers").await;
-    let first = Class::new("first").immediate().on(KEY, &["node1"]);
+    let first = Class::new("first").immediate().on(ONE);
     let first = story.class(first).await;
-    let second = Class::new("second").immediate().on(KEY, &["node2"]);
+    let second = Class::new("second").immediate().on(TWO);
     let second = story.class(second).await;
     assert_eq!(placed(&story, &first, "large", "2Gi").await, ONE);
     for name in ["small-1", "small-2", "small-3"] {
@@ -96,7 +95,7 @@ async fn a_cordoned_node_gets_no_volume() {
 async fn a_volume_of_a_node_that_is_gone_can_be_deleted() {
     let cluster = Cluster::connect().await;
     let story = cluster.story("gone").await;
-    let class = Class::new("second").immediate().on(KEY, &["node2"]);
+    let class = Class::new("second").immediate().on(TWO);
     let class = story.class(class).await;
     assert_eq!(placed(&story, &class, "data", "32Mi").await, TWO);
     let pv = story.bound("data").await;

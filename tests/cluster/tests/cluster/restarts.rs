@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
-use lvcsi_cluster::{Claim, Class, Cluster, Node, Part, Pod, SYSTEM, Story, VG, admin, nodes};
+use lvcsi_cluster::{Claim, Class, Cluster, Node, Part, Pod, Story, VG, admin, nodes, settled};
 use lvcsi_kit::rng::Rng;
 
 /// Lives that go on at the same time.
@@ -70,19 +70,7 @@ async fn lives_go_on_while_agents_and_controllers_are_killed() {
     ended.store(true, Ordering::Relaxed);
     let kills = killer.await.unwrap();
     println!("proof: cluster lives: {lives}, kills: {kills}, lost: 0");
-    for workload in [
-        "daemonset/openebs-lvm-node",
-        "deployment/openebs-lvm-controller",
-    ] {
-        admin(&[
-            "-n",
-            SYSTEM,
-            "rollout",
-            "status",
-            workload,
-            "--timeout=240s",
-        ]);
-    }
+    settled();
     let story = Arc::into_inner(story).unwrap();
     story.end().await;
 }
@@ -92,9 +80,7 @@ async fn lives_go_on_while_agents_and_controllers_are_killed() {
 async fn pods_write_and_go_while_the_api_server_is_away() {
     let cluster = Cluster::connect().await;
     let story = cluster.story("away").await;
-    let class = story
-        .class(Class::new("c").on("openebs.io/nodename", &["node1"]))
-        .await;
+    let class = story.class(Class::new("c").on(Node(1))).await;
     let node = nodes()[0];
     for name in ["stays", "goes"] {
         story.claim(Claim::new(name, &class, "64Mi")).await;

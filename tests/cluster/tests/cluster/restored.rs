@@ -2,7 +2,7 @@
 //! the disks contradict is reported, and nothing is destroyed.
 
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use lvcsi_cluster::{Claim, Class, Cluster, NAMESPACE, VG};
+use lvcsi_cluster::{Claim, Class, Cluster, NAMESPACE, Node, VG};
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -10,9 +10,7 @@ use serde_json::json;
 async fn objects_that_the_disks_contradict_destroy_nothing() {
     let cluster = Cluster::connect().await;
     let story = cluster.story("restored").await;
-    let class = Class::new("c")
-        .immediate()
-        .on("openebs.io/nodename", &["node1"]);
+    let class = Class::new("c").immediate().on(Node(1));
     let class = story.class(class).await;
     for name in ["grown", "deleted"] {
         story.claim(Claim::new(name, &class, "32Mi")).await;

@@ -2,7 +2,7 @@
 //! us; and volumes that we made, in lvm2's hands.
 
 use lvcsi_cluster::{
-    Claim, Class, Cluster, DRIVER, NAMESPACE, Node, Pod, SYSTEM, Story, VG, admin,
+    Claim, Class, Cluster, DRIVER, NAMESPACE, Node, Pod, SYSTEM, Story, VG, admin, settled,
 };
 use serde_json::{Value, json};
 
@@ -68,26 +68,21 @@ async fn the_peer_s_volume_lives_on_through_the_switch() {
     // The peer's pods are gone, its kubelet mount is still there: what writes
     // now must not notice the switch.
     lay_down(&story, &class, pv);
+    // In the background with streams of its own: the command returns meanwhile.
     NODE.run(&format!(
-        "mkfs.ext4 -q -F -m0 /dev/{VG}/{pv} && mkdir -p /run/peer && mount /dev/{VG}/{pv} \
-         /run/peer && fio --name=w --directory=/run/peer --size=16m --rw=randwrite --bs=4k \
-         --verify=crc32c --do_verify=0 --time_based --runtime=20 --rate_iops=200 \
-         >/run/fio.log 2>&1 & sleep 1; echo $! >/run/fio.pid"
+        "(mkfs.ext4 -q -F -m0 /dev/{VG}/{pv} && mkdir -p /run/peer && mount /dev/{VG}/{pv} \
+         /run/peer && exec fio --name=w --directory=/run/peer --size=16m --rw=randwrite --bs=4k \
+         --verify=crc32c --do_verify=0 --time_based --runtime=60 --rate_iops=200) \
+         >/run/fio.log 2>&1 & echo $! >/run/fio.pid; \
+         until mountpoint -q /run/peer; do sleep 0.2; done"
     ));
     for workload in [
         "daemonset/openebs-lvm-node",
         "deployment/openebs-lvm-controller",
     ] {
         admin(&["-n", SYSTEM, "rollout", "restart", workload]);
-        admin(&[
-            "-n",
-            SYSTEM,
-            "rollout",
-            "status",
-            workload,
-            "--timeout=240s",
-        ]);
     }
+    settled();
     let verified = "while kill -0 $(cat /run/fio.pid) 2>/dev/null; do sleep 1; done; \
                     grep -q 'err= 0' /run/fio.log && fio --name=w --directory=/run/peer \
                     --size=16m --rw=randwrite --bs=4k --verify=crc32c --verify_only && \
@@ -111,9 +106,7 @@ async fn the_peer_s_volume_lives_on_through_the_switch() {
 async fn our_volume_is_usable_by_the_peer_s_commands() {
     let cluster = Cluster::connect().await;
     let story = cluster.story("back").await;
-    let class = story
-        .class(Class::new("c").on("openebs.io/nodename", &["node1"]))
-        .await;
+    let class = story.class(Class::new("c").on(Node(1))).await;
     story.claim(Claim::new("data", &class, "64Mi")).await;
     let write = "echo kept >/data/file && sync";
     story.pod(Pod::new("writer", write).with("data")).await;
