@@ -7,6 +7,7 @@ mod manifests;
 mod objects;
 mod peer;
 mod schema;
+mod state;
 
 use serde_json::Value;
 

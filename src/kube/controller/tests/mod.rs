@@ -150,6 +150,11 @@ impl Rig {
     }
 
     async fn event(&self, reason: &str) -> String {
+        self.event_that(reason, |_| true).await
+    }
+
+    /// The same for one of several with this reason, which come in any order.
+    async fn event_that(&self, reason: &str, fits: impl Fn(&str) -> bool) -> String {
         let found = |api: &FakeApi| {
             let all = ["openebs", "shop", "default"]
                 .into_iter()
@@ -158,8 +163,11 @@ impl Rig {
                         "/apis/events.k8s.io/v1/namespaces/{namespace}/events"
                     ))
                 });
-            let event = all.into_iter().find(|event| event["reason"] == reason)?;
-            Some(event["note"].as_str().unwrap().to_owned())
+            let mut notes = all
+                .into_iter()
+                .filter(|event| event["reason"] == reason)
+                .map(|event| event["note"].as_str().unwrap().to_owned());
+            notes.find(|note| fits(note))
         };
         self.api.until(&format!("Event {reason}"), found).await
     }
