@@ -32,6 +32,10 @@ pub(super) struct Terms {
     pub(super) give_up: Duration,
     /// Wait after an attempt that failed.
     pub(super) retry: Duration,
+    /// How long the others leave the leader's work to it. After that they do it
+    /// themselves: a leader that died holds its Lease for minutes, and whatever
+    /// is done twice is done once.
+    pub(super) follow: Duration,
 }
 
 impl Default for Terms {
@@ -41,6 +45,7 @@ impl Default for Terms {
             expire: Duration::from_secs(180),
             give_up: Duration::from_secs(150),
             retry: Duration::from_secs(5),
+            follow: Duration::from_secs(20),
         }
     }
 }

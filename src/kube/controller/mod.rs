@@ -157,7 +157,7 @@ async fn run_loops(
         settings.terms,
     );
     let election = election.run(leads, stop.clone());
-    let led = lead(controller, leading, settings.grace);
+    let led = lead(controller, leading, settings.grace, settings.terms.follow);
     // The election ends last: it hands the Lease over.
     tokio::select! {
         () = election => {}
@@ -165,18 +165,18 @@ async fn run_loops(
     }
 }
 
-/// How long the others leave the leader's work to it. After that they do it
-/// themselves: a leader that died holds its Lease for minutes, and whatever is
-/// done twice is done once.
-const FOLLOWS: Duration = Duration::from_secs(20);
-
 /// Does the leader's work: at once while this replica leads, else late.
-async fn lead(controller: Arc<Controller>, mut leading: watch::Receiver<bool>, grace: Duration) {
+async fn lead(
+    controller: Arc<Controller>,
+    mut leading: watch::Receiver<bool>,
+    grace: Duration,
+    follow: Duration,
+) {
     controller.cluster.complete().await;
     loop {
         let late = match *leading.borrow_and_update() {
             true => Duration::ZERO,
-            false => FOLLOWS,
+            false => follow,
         };
         tokio::select! {
             () = claims::keep(Arc::clone(&controller), late) => {}

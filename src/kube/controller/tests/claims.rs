@@ -56,6 +56,31 @@ async fn a_claim_is_protected_until_it_is_bound() {
     }
 }
 
+/// A leader that died holds its Lease for minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_is_released_where_the_leader_does_nothing() {
+    let rig = one();
+    let name = "lvcsi-local-csi-openebs-io";
+    let lease = json!({
+        "metadata": { "name": name },
+        "spec": { "holderIdentity": "gone", "leaseDurationSeconds": 600 },
+    });
+    rig.api.put(LEASES, lease);
+    let mut settings = Rig::settings("a");
+    settings.terms.expire = Duration::from_secs(600);
+    let controller = rig.start_with(settings);
+    controller
+        .create(for_claim(ask(NAME, 1), "web"))
+        .await
+        .unwrap();
+    let bound = json!({ "spec": { "volumeName": NAME }, "status": { "phase": "Bound" } });
+    rig.api.change(CLAIMS, "web", &bound);
+    released(&rig).await;
+    let lease = rig.api.get(LEASES, name).unwrap();
+    assert_eq!(lease["spec"]["holderIdentity"], "gone");
+    controller.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_volume_of_a_claim_that_goes_away_goes_with_it() {
     let rig = one();

@@ -105,6 +105,7 @@ impl Rig {
                 expire: Duration::from_secs(3),
                 give_up: Duration::from_secs(2),
                 retry: Duration::from_millis(50),
+                follow: Duration::from_secs(1),
             },
         }
     }
