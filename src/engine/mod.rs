@@ -75,8 +75,8 @@ pub struct Engine {
 
 struct Inner {
     config: EngineConfig,
-    watch: Watch,
-    registry: Arc<Registry>,
+    /// Has the machine, and what is known of its VGs.
+    visitor: Visitor,
     /// `None` once the engine is shutting down.
     workers: Mutex<Option<HashMap<VgName, Worker>>>,
     /// Behind the workers: it is dropped when they have ended.
@@ -101,16 +101,12 @@ impl Engine {
         };
         let registry = Arc::new(Registry::new(watch.clone(), config.clone()));
         let workers = Mutex::new(Some(HashMap::new()));
-        let visitor = Visitor {
-            registry: Arc::clone(&registry),
-            watch: watch.clone(),
-        };
-        let backups = Arc::new(Backups::new(visitor, config.backup.clone()));
+        let visitor = Visitor { registry, watch };
+        let backups = Arc::new(Backups::new(visitor.clone(), config.backup.clone()));
         Ok(Self {
             inner: Arc::new(Inner {
                 config,
-                watch,
-                registry,
+                visitor,
                 workers,
                 backups,
             }),
@@ -120,38 +116,38 @@ impl Engine {
     /// The machine. Calls through it are noted: see [`overdue`](Self::overdue).
     #[must_use]
     pub fn host(&self) -> &Host {
-        &self.inner.watch.host
+        &self.inner.visitor.watch.host
     }
 
     /// The call in which a thread hangs, if it does.
     #[must_use]
     pub fn overdue(&self, thread: std::thread::ThreadId) -> Option<Pending> {
-        self.inner.watch.overdue(thread)
+        self.inner.visitor.watch.overdue(thread)
     }
 
     /// What keeps a call from returning, where the kernel tells.
     #[must_use]
     pub fn cause(&self, pending: &Pending) -> Option<String> {
-        self.inner.watch.cause(pending)
+        self.inner.visitor.watch.cause(pending)
     }
 
     /// Every call that hangs now, the oldest first.
     #[must_use]
     pub fn hanging(&self) -> Vec<Pending> {
-        let watch = &self.inner.watch;
+        let watch = &self.inner.visitor.watch;
         watch.calls.overdue(watch.limit)
     }
 
     /// Devices that did not answer the last look and may carry PVs.
     #[must_use]
     pub fn silent(&self) -> Vec<std::path::PathBuf> {
-        self.inner.registry.silent()
+        self.inner.visitor.registry.silent()
     }
 
     /// Whether the devices were looked at.
     #[must_use]
     pub fn has_looked(&self) -> bool {
-        self.inner.registry.has_looked()
+        self.inner.visitor.registry.has_looked()
     }
 
     /// The names of all VGs. Blocks.
@@ -159,7 +155,7 @@ impl Engine {
     /// # Errors
     /// If block devices cannot be listed.
     pub fn vg_names(&self) -> Result<Vec<VgName>, EngineError> {
-        self.inner.registry.names()
+        self.inner.visitor.registry.names()
     }
 
     /// One VG with the state of its PVs and LVs. Blocks.
@@ -197,7 +193,7 @@ impl Engine {
 
     /// Tells `observer` from now on. Only the first one is told.
     pub fn observe(&self, observer: Arc<dyn Observer>) {
-        self.inner.registry.observe(observer);
+        self.inner.visitor.registry.observe(observer);
     }
 
     /// Every PV, VG and LV, from a new look at all devices. Blocks.
@@ -205,7 +201,7 @@ impl Engine {
     /// # Errors
     /// If block devices or dm devices cannot be listed.
     pub fn report(&self) -> Result<Report, EngineError> {
-        report::everything(&self.visitor())
+        report::everything(self.visitor())
     }
 
     /// The LVs of this name, in any VG. Of a VG whose devices do not answer the
@@ -253,7 +249,7 @@ impl Engine {
         // An LV of two VGs of one name is there, and yet nobody can say which
         // it is.
         if found.is_empty()
-            && let Some(error) = self.inner.registry.ambiguous_with(name)
+            && let Some(error) = self.inner.visitor.registry.ambiguous_with(name)
         {
             return Err(error);
         }
@@ -267,9 +263,9 @@ impl Engine {
     /// device-mapper call fails.
     pub fn find_known(&self, name: &LvName) -> Result<Vec<LvState>, EngineError> {
         if !self.has_looked() {
-            self.inner.registry.rescan()?;
+            self.inner.visitor.registry.rescan()?;
         }
-        let known = self.inner.registry.last_known();
+        let known = self.inner.visitor.registry.last_known();
         let with_lv = known
             .iter()
             .filter(|loaded| loaded.vg.lv(name.as_str()).is_some());
@@ -325,12 +321,12 @@ impl Engine {
 
     fn start_worker(&self, vg: &VgName, object: &str) -> Result<Worker, EngineError> {
         let inner = &self.inner;
-        let registry = Arc::clone(&inner.registry);
+        let registry = Arc::clone(&inner.visitor.registry);
         Worker::start(
             vg.clone(),
             inner.config.clone(),
             registry,
-            inner.watch.clone(),
+            inner.visitor.watch.clone(),
             Arc::clone(&inner.backups),
         )
         .map_err(|source| EngineError::Host {
@@ -442,11 +438,8 @@ impl Engine {
         visitor.end(visitor.begin(vg, activity.as_deref(), Arc::new(question)))
     }
 
-    fn visitor(&self) -> Visitor {
-        Visitor {
-            registry: Arc::clone(&self.inner.registry),
-            watch: self.inner.watch.clone(),
-        }
+    fn visitor(&self) -> &Visitor {
+        &self.inner.visitor
     }
 
     /// What the VG's worker does, if it has one.
@@ -463,7 +456,7 @@ impl Engine {
     }
 
     fn registry(&self) -> &Registry {
-        &self.inner.registry
+        &self.inner.visitor.registry
     }
 }
 

@@ -78,6 +78,7 @@ const PACKAGES: &[(Group, &[&str])] = &[
         &[
             "containernetworking-plugins",
             "conntrack",
+            "curl",
             "fio",
             "iproute2",
             "iptables",

@@ -248,9 +248,9 @@ fn rewrite(engine: &Engine, loaded: &Arc<Loaded>) -> Result<(), EngineError> {
         host: engine.host().clone(),
         vg: vg.clone(),
         config,
-        registry: Arc::clone(&engine.inner.registry),
+        registry: Arc::clone(&engine.inner.visitor.registry),
         backups: Arc::clone(&engine.inner.backups),
-        activity: Arc::new(Activity::new(vg.clone(), engine.inner.watch.clone())),
+        activity: Arc::new(Activity::new(vg.clone(), engine.inner.visitor.watch.clone())),
     };
     batch.rewrite(loaded)
 }

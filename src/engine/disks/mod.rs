@@ -70,7 +70,7 @@ impl Engine {
                 let outcome = run(&session, &asked);
                 // What is known of PVs and VGs is out of date, also after an
                 // error. If this look fails the next one tells.
-                let _ = inner.registry.rescan();
+                let _ = inner.visitor.registry.rescan();
                 // A caller that gave up needs no answer.
                 let _ = sender.send(outcome);
             })

@@ -89,7 +89,7 @@ pub(super) fn resize(
     let _global = session.global(false)?;
     let info = session.examine(device)?.info;
     let size = wanted(&info, size)?;
-    match session.engine.registry.vg_on(info.devno) {
+    match session.engine.visitor.registry.vg_on(info.devno) {
         Some(vg) => resize_member(session, &vg, &info, size),
         None => resize_free(session, device, size),
     }
@@ -144,7 +144,7 @@ fn resize_member(
     size: Bytes,
 ) -> Result<DiskOutcome, EngineError> {
     let _lock = session.vg(vg)?;
-    let loaded = session.engine.registry.load(vg)?;
+    let loaded = session.engine.visitor.registry.load(vg)?;
     writable(&loaded, session.host())?;
     let member = loaded
         .pvs

@@ -75,7 +75,7 @@ impl<'a> Session<'a> {
     }
 
     pub(super) fn host(&self) -> &Host {
-        &self.engine.watch.host
+        &self.engine.visitor.watch.host
     }
 
     pub(super) fn is_real(&self) -> bool {
@@ -124,7 +124,7 @@ impl<'a> Session<'a> {
                 guard = Some(made.map_err(|source| host_error(Path::new("lvm2's hints"), source))?);
             }
         }
-        self.engine.registry.rescan()?;
+        self.engine.visitor.registry.rescan()?;
         Ok(Global {
             _lock: lock,
             _hints: guard,
@@ -238,7 +238,7 @@ impl<'a> Session<'a> {
                 .push_str(&edit::diff_texts(old, &sealed.print()));
             return Ok(Arc::new(sealed));
         }
-        match commit::commit(&self.engine.registry, loaded, vg, &stamp, &[])? {
+        match commit::commit(&self.engine.visitor.registry, loaded, vg, &stamp, &[])? {
             (Committed::Everywhere(fresh), _) => {
                 self.engine.backups.offer(&fresh.vg);
                 Ok(fresh.vg)

@@ -74,7 +74,7 @@ impl Target {
         info: DeviceInfo,
         topology: Topology,
     ) -> Result<Self, EngineError> {
-        refuse_members(&session.engine.registry, &info)?;
+        refuse_members(&session.engine.visitor.registry, &info)?;
         let handle = session.open(&info)?;
         let content = content(session, &info, &handle)?;
         let signatures = session
@@ -150,7 +150,7 @@ fn examine(session: &Session<'_>, path: &Path) -> Result<(DeviceInfo, Topology),
     let candidate = session.examine(path)?;
     if let Some(reason) = candidate.unfit.into_iter().next() {
         // A PV whose LVs are active is held by them: its VG says more.
-        refuse_members(&session.engine.registry, &candidate.info)?;
+        refuse_members(&session.engine.visitor.registry, &candidate.info)?;
         return Err(DiskError::Unfit {
             path: path.to_owned(),
             reason,
@@ -202,7 +202,7 @@ fn content(
         }
         Err(error) => return Err(damaged(error.to_string()).into()),
     };
-    let registry = &session.engine.registry;
+    let registry = &session.engine.visitor.registry;
     let header = &label.header;
     if let Some(holder) = registry.holder_of(&header.id, info.devno) {
         let path = path.clone();

@@ -76,13 +76,13 @@ pub(super) fn extend(
 ) -> Result<DiskOutcome, EngineError> {
     let _global = session.global(true)?;
     // A first look, so that what is refused leaves the devices file alone too.
-    let loaded = session.engine.registry.load(vg)?;
+    let loaded = session.engine.visitor.registry.load(vg)?;
     writable(&loaded, session.host())?;
     let mut joiners = join(session, devices, wish)?;
     added(session, &loaded, &joiners)?;
     enter(session, &joiners, false)?;
     let _lock = session.vg(vg)?;
-    let loaded = session.engine.registry.load(vg)?;
+    let loaded = session.engine.visitor.registry.load(vg)?;
     writable(&loaded, session.host())?;
     let (all, changed) = added(session, &loaded, &joiners)?;
     for joiner in &mut joiners {
@@ -101,7 +101,7 @@ pub(super) fn reduce(
 ) -> Result<DiskOutcome, EngineError> {
     let _global = session.global(true)?;
     let _lock = session.vg(vg)?;
-    let mut loaded = session.engine.registry.load(vg)?;
+    let mut loaded = session.engine.visitor.registry.load(vg)?;
     writable(&loaded, session.host())?;
     let ids = members(session, &loaded, devices)?;
     let mut changed = without(&loaded.vg, &ids)?;
@@ -115,7 +115,7 @@ pub(super) fn reduce(
         // before it goes.
         session.commit(&loaded, &loaded.vg, &loaded.vg.print())?;
         if session.is_real() {
-            loaded = session.engine.registry.load(vg)?;
+            loaded = session.engine.visitor.registry.load(vg)?;
             writable(&loaded, session.host())?;
             // On top of that commit: no number is used for two texts.
             changed = without(&loaded.vg, &ids)?;
@@ -151,7 +151,7 @@ fn without(vg: &Vg, ids: &[PvId]) -> Result<Vg, EngineError> {
 pub(super) fn remove(session: &Session<'_>, vg: &VgName) -> Result<DiskOutcome, EngineError> {
     let _global = session.global(true)?;
     let _lock = session.vg(vg)?;
-    let loaded = session.engine.registry.load(vg)?;
+    let loaded = session.engine.visitor.registry.load(vg)?;
     writable(&loaded, session.host())?;
     if !loaded.vg.lvs().is_empty() {
         return Err(DiskError::HasLvs {
@@ -280,7 +280,7 @@ fn finish(session: &Session<'_>, joiners: &[Joiner]) -> Result<(), EngineError> 
 
 /// A name that neither a VG nor anything in `/dev` has.
 fn free_name(session: &Session<'_>, vg: &VgName) -> Result<(), EngineError> {
-    if session.engine.registry.names()?.contains(vg) {
+    if session.engine.visitor.registry.names()?.contains(vg) {
         return Err(DiskError::VgExists { vg: vg.clone() }.into());
     }
     let path = Path::new("/dev").join(vg.as_str());

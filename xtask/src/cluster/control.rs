@@ -12,7 +12,8 @@ use crate::{paths, run};
 
 /// Of the API server, on the loopback.
 pub(crate) const API_PORT: u16 = 16443;
-const ETCD_PORT: u16 = 12379;
+/// Of etcd for its clients, there too.
+pub(super) const ETCD_PORT: u16 = 12379;
 const ETCD_PEER_PORT: u16 = 12380;
 /// Starting takes seconds; a busy machine may need more.
 const START: Duration = Duration::from_secs(180);
@@ -64,7 +65,7 @@ impl Control {
             fs::remove_dir_all(&self.dir)
                 .with_context(|| format!("cannot remove {}", self.dir.display()))?;
         }
-        fs::create_dir_all(self.dir.join("etcd"))
+        fs::create_dir_all(self.etcd_data())
             .with_context(|| format!("cannot create {}", self.dir.display()))?;
         self.write_credentials()?;
         self.start_etcd()?;
@@ -85,6 +86,16 @@ impl Control {
         self.kill("kube-apiserver", "-TERM")
     }
 
+    /// etcd alone, when nobody uses it.
+    pub(super) fn stop_etcd(&self) -> Result<()> {
+        self.kill("etcd", "-TERM")
+    }
+
+    /// Where etcd has its data.
+    pub(super) fn etcd_data(&self) -> PathBuf {
+        self.dir.join("etcd")
+    }
+
     /// How many nodes it was started with.
     pub(crate) fn nodes(&self) -> Result<u16> {
         let file = self.dir.join("nodes");
@@ -96,7 +107,7 @@ impl Control {
     }
 
     /// etcd alone, on the data that is there.
-    fn start_etcd(&self) -> Result<()> {
+    pub(super) fn start_etcd(&self) -> Result<()> {
         let client = format!("http://127.0.0.1:{ETCD_PORT}");
         let peer = format!("http://127.0.0.1:{ETCD_PEER_PORT}");
         self.spawn(
@@ -104,7 +115,7 @@ impl Control {
             "server",
             &[
                 "--data-dir".into(),
-                self.dir.join("etcd").display().to_string(),
+                self.etcd_data().display().to_string(),
                 "--unsafe-no-fsync".into(),
                 format!("--listen-client-urls={client}"),
                 format!("--advertise-client-urls={client}"),
@@ -141,7 +152,7 @@ impl Control {
         self.wait_ready()
     }
 
-    fn start_managers(&self) -> Result<()> {
+    pub(super) fn start_managers(&self) -> Result<()> {
         let kubeconfig = self.kubeconfig().display().to_string();
         let key = self.dir.join("sa.key").display().to_string();
         let ca = self.dir.join("apiserver.crt").display().to_string();

@@ -7,6 +7,7 @@ mod driver;
 mod images;
 mod node;
 mod process;
+mod restore;
 mod store;
 
 use std::ffi::OsString;
@@ -43,6 +44,8 @@ Usage: cargo xtask cluster COMMAND
   kubectl ARG...        kubectl with the administrator's kubeconfig
   stop api|NODE         stop the API server; pull a node's plug
   start api|NODE        start it again
+  save                  keep a copy of etcd's data
+  restore               go back to that copy
 
 With --running, demo, test and bench use the cluster that is up, and leave it.
 
@@ -60,6 +63,8 @@ pub(crate) fn command(mut parser: lexopt::Parser) -> Result<i32> {
             Some("test") => driver::test(parser),
             Some("bench") => driver::bench(parser),
             Some("start") => part(parser, true),
+            Some("save") => with_control(Control::save),
+            Some("restore") => with_control(Control::restore),
             Some("stop") => part(parser, false),
             Some("exec") => exec(parser),
             Some("kubectl") => kubectl(parser),
@@ -151,6 +156,11 @@ fn part(mut parser: lexopt::Parser, start: bool) -> Result<i32> {
             }
         }
     }
+    Ok(0)
+}
+
+fn with_control(action: fn(&Control) -> Result<()>) -> Result<i32> {
+    action(&Control::new(&binaries::prepare()?))?;
     Ok(0)
 }
 

@@ -14,6 +14,7 @@
 mod crowd;
 mod idle;
 mod life;
+mod metrics;
 mod place;
 mod protection;
 mod restarts;

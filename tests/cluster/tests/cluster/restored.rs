@@ -1,9 +1,7 @@
-//! Objects of an older state than the disks', as after a restore of etcd: what
-//! the disks contradict is reported, and nothing is destroyed.
+//! etcd restored from an older copy: what the disks contradict is reported, and
+//! nothing is destroyed.
 
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use lvcsi_cluster::{Claim, Class, Cluster, NAMESPACE, Node, VG};
-use serde_json::json;
+use lvcsi_cluster::{Claim, Class, Cluster, NAMESPACE, Node, VG, settled, xtask};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a cluster: cargo xtask cluster test"]
@@ -13,40 +11,46 @@ async fn objects_that_the_disks_contradict_destroy_nothing() {
     let class = Class::new("c").immediate().on(Node(1));
     let class = story.class(class).await;
     for name in ["grown", "deleted"] {
-        story.claim(Claim::new(name, &class, "32Mi")).await;
+        story.claim(Claim::new(name, &class, "32Mi").block()).await;
     }
     let grown = story.bound("grown").await;
     let deleted = story.bound("deleted").await;
-    let volumes = cluster.volumes();
-    let mut old = volumes.get(&deleted).await.unwrap();
     let node = story.node_of(&grown).await;
+    xtask(&["save"]);
+
+    // What the copy does not know.
     story.grow("grown", "64Mi").await;
     story.event("grown", "FileSystemResizeRequired").await;
     story.remove_claim("deleted").await;
-    node.run(&format!(
-        "for i in $(seq 120); do lvs --noheadings --units m -o lv_size {VG}/{grown} | grep -q 64.00m \
-         && exit 0; sleep 0.5; done; exit 1"
-    ));
+    story
+        .claim(Claim::new("made", &class, "32Mi").block())
+        .await;
+    let made = story.bound("made").await;
+    let mut disks = [grown.clone(), made.clone()];
+    disks.sort();
+    assert_eq!(sorted(node), disks);
 
-    // What etcd knew before both.
-    let patch = Patch::Merge(json!({"spec": {"capacity": (32 << 20).to_string()}}));
-    volumes
-        .patch(&grown, &PatchParams::default(), &patch)
-        .await
-        .unwrap();
-    old.metadata.resource_version = None;
-    old.metadata.uid = None;
-    volumes.create(&PostParams::default(), &old).await.unwrap();
+    xtask(&["restore"]);
+    settled();
     story.event_in(NAMESPACE, &grown, "CapacityDiffers").await;
     story.event_in(NAMESPACE, &deleted, "VolumeMissing").await;
-    assert_eq!(node.lvs(VG), [grown.as_str()], "nothing is made or removed");
+    let orphans = story
+        .event_in(NAMESPACE, &node.name(), "OrphanedVolumes")
+        .await;
+    assert!(orphans.contains(&made), "{orphans}");
+    assert_eq!(sorted(node), disks, "nothing is made or removed");
     assert_eq!(node.lv_size(VG, &grown), 64 << 20, "nothing shrinks");
 
-    // An administrator gives the lost one up.
-    volumes
-        .delete(&deleted, &DeleteParams::default())
-        .await
-        .unwrap();
+    // An administrator gives both up: the claim whose volume is lost, and the
+    // volume that nobody claims.
+    story.remove_claim("deleted").await;
     story.gone_volume(&deleted).await;
+    node.run(&format!("lvremove -q -y {VG}/{made}"));
     story.end().await;
+}
+
+fn sorted(node: Node) -> Vec<String> {
+    let mut names = node.lvs(VG);
+    names.sort();
+    names
 }
