@@ -64,7 +64,8 @@ pub enum Probe {
 /// One line of the mount table of this process's namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountEntry {
-    /// Device number of the mounted file system.
+    /// Device number of the mounted file system; where the kernel has an anonymous
+    /// one (Btrfs), that of the device which it names as the source.
     pub dev: lvm2::tables::DevNo,
     /// The part of the file system that is mounted, e.g. `/` or, for a bound
     /// device node, `/dm-3`.

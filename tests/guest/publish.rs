@@ -98,6 +98,11 @@ fn xfs_from_creation_to_deletion() {
 }
 
 #[test]
+fn btrfs_from_creation_to_deletion() {
+    life_of_a_mount("btrfs", 256, 384);
+}
+
+#[test]
 fn block_from_creation_to_deletion() {
     let _tidy = Tidy::new();
     let vg = LoopVg::new(512);

@@ -250,7 +250,10 @@ fn rewrite(engine: &Engine, loaded: &Arc<Loaded>) -> Result<(), EngineError> {
         config,
         registry: Arc::clone(&engine.inner.visitor.registry),
         backups: Arc::clone(&engine.inner.backups),
-        activity: Arc::new(Activity::new(vg.clone(), engine.inner.visitor.watch.clone())),
+        activity: Arc::new(Activity::new(
+            vg.clone(),
+            engine.inner.visitor.watch.clone(),
+        )),
     };
     batch.rewrite(loaded)
 }

@@ -1,10 +1,13 @@
 //! mount(2) and umount(2), with the option words of mount(8).
 
 use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
+use lvm2::tables::DevNo;
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::stat::{major, minor};
 
 use super::block::path_error;
 use super::mountinfo;
@@ -139,7 +142,18 @@ pub(super) fn unmount(target: &Path) -> HostResult<()> {
 pub(super) fn mounts() -> HostResult<Vec<MountEntry>> {
     let text = std::fs::read(mountinfo::PATH)
         .map_err(|error| path_error("read", Path::new(mountinfo::PATH), error))?;
-    Ok(mountinfo::parse(&text))
+    Ok(mountinfo::parse(&text, device_number))
+}
+
+/// Of the block device that the path leads to, if it does.
+fn device_number(path: &Path) -> Option<DevNo> {
+    let metadata = std::fs::metadata(path).ok()?;
+    let number = metadata.rdev();
+    let part = |part: u64| u32::try_from(part).ok();
+    metadata.file_type().is_block_device().then_some(DevNo {
+        major: part(major(number))?,
+        minor: part(minor(number))?,
+    })
 }
 
 fn call(

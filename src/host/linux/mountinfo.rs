@@ -2,7 +2,9 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use lvm2::tables::DevNo;
 
 use crate::host::MountEntry;
 
@@ -10,23 +12,32 @@ use crate::host::MountEntry;
 pub(super) const PATH: &str = "/proc/self/mountinfo";
 
 /// Reads the whole table. Lines that are not understood are left out: a newer
-/// kernel may add kinds of lines, and each line stands for itself.
-pub(super) fn parse(text: &[u8]) -> Vec<MountEntry> {
+/// kernel may add kinds of lines, and each line stands for itself. `device` is
+/// asked for the number of a device by its path.
+pub(super) fn parse(text: &[u8], device: impl Fn(&Path) -> Option<DevNo>) -> Vec<MountEntry> {
     text.split(|byte| *byte == b'\n')
-        .filter_map(parse_line)
+        .filter_map(|line| parse_line(line, &device))
         .collect()
 }
 
 /// `ID PARENT M:m ROOT TARGET OPTIONS [TAG…] - TYPE SOURCE SUPER_OPTIONS`
-fn parse_line(line: &[u8]) -> Option<MountEntry> {
+fn parse_line(line: &[u8], device: impl Fn(&Path) -> Option<DevNo>) -> Option<MountEntry> {
     let mut words = line.split(|byte| *byte == b' ');
-    let dev = std::str::from_utf8(words.nth(2)?).ok()?.parse().ok()?;
+    let mut dev: DevNo = std::str::from_utf8(words.nth(2)?).ok()?.parse().ok()?;
     let root = path(words.next()?);
     let target = path(words.next()?);
     let options = options(words.next()?);
     let mut rest = words.skip_while(|word| *word != b"-").skip(1);
     let fs_type = String::from_utf8_lossy(rest.next()?).into_owned();
-    let super_options = rest.nth(1).map(self::options).unwrap_or_default();
+    let source = rest.next().map(path);
+    let super_options = rest.next().map(self::options).unwrap_or_default();
+    // Btrfs may lie on several devices and has a number of its own, which says
+    // nothing: its source is one of them.
+    if dev.major == 0
+        && let Some(found) = source.as_deref().filter(|path| path.is_absolute())
+    {
+        dev = device(found).unwrap_or(dev);
+    }
     Some(MountEntry {
         dev,
         root,
@@ -73,9 +84,11 @@ fn octal(digits: &[u8; 3]) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
-    use lvm2::tables::DevNo;
-
     use super::*;
+
+    fn none(_: &Path) -> Option<DevNo> {
+        None
+    }
 
     #[test]
     fn reads_escapes_tags_and_bound_devices() {
@@ -83,7 +96,7 @@ mod tests {
             40 22 0:5 /dm-3 /var/lib/kubelet/vol ro,nosuid - devtmpfs devtmpfs rw,size=4k\n\
             41 22 253:1 / /a\\9 rw - xfs /dev/mapper/a-b rw\n\
             garbage\n\n";
-        let mounts = parse(text);
+        let mounts = parse(text, none);
         assert_eq!(mounts.len(), 3);
         assert_eq!(
             mounts[0].dev,
@@ -102,8 +115,45 @@ mod tests {
     }
 
     #[test]
+    fn a_number_of_nobody_gives_way_to_that_of_the_source() {
+        let text = b"219 37 0:86 / /a rw shared:32 - btrfs /dev/dm-1 rw,subvol=/\n\
+            220 37 0:87 / /b rw - btrfs /dev/gone rw\n\
+            221 37 0:88 / /c rw - tmpfs tmpfs rw\n\
+            222 37 98:0 / /d rw - ext4 /dev/dm-1 rw\n";
+        let dm = DevNo {
+            major: 253,
+            minor: 1,
+        };
+        let known = |path: &Path| (path == Path::new("/dev/dm-1")).then_some(dm);
+        let mounts = parse(text, known);
+        assert_eq!(mounts[0].dev, dm);
+        assert_eq!(mounts[0].super_options, ["rw", "subvol=/"]);
+        assert_eq!(
+            mounts[1].dev,
+            DevNo {
+                major: 0,
+                minor: 87
+            }
+        );
+        assert_eq!(
+            mounts[2].dev,
+            DevNo {
+                major: 0,
+                minor: 88
+            }
+        );
+        assert_eq!(
+            mounts[3].dev,
+            DevNo {
+                major: 98,
+                minor: 0
+            }
+        );
+    }
+
+    #[test]
     fn reads_this_machine() {
-        let mounts = parse(&std::fs::read(PATH).unwrap());
+        let mounts = parse(&std::fs::read(PATH).unwrap(), none);
         assert!(mounts.iter().any(|mount| mount.target.as_os_str() == "/"));
         let lines = std::fs::read_to_string(PATH).unwrap().lines().count();
         assert_eq!(mounts.len(), lines);

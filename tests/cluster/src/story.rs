@@ -17,6 +17,9 @@ use crate::remains::remains;
 use crate::wait::Waiting;
 use crate::{NAMESPACE, Node, nodes};
 
+/// What a story's objects that are in no namespace, and its namespace, have.
+const LABEL: &str = "story";
+
 /// The driver's own objects of a kind, without a type of the driver's own.
 pub(crate) fn custom(client: &Client, kind: &str, plural: &str) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("local.openebs.io", "v1alpha1", kind);
@@ -61,30 +64,43 @@ impl Cluster {
         Api::all(self.client.clone())
     }
 
-    /// Begins a story in a namespace of its own.
+    /// Begins a story in a namespace of its own. What a story left that ended
+    /// early goes first: its failure is its own.
     pub async fn story(&self, name: &str) -> Story {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        let namespace: Namespace =
-            serde_json::from_value(json!({"metadata": {"name": name}})).expect("a namespace");
+        let stories = ListParams::default().labels(LABEL);
+        for left in namespaces.list(&stories).await.expect("namespaces").items {
+            let story = self.story_of(&left.metadata.name.unwrap_or_default());
+            story.clear().await;
+            story.namespace_gone().await;
+        }
+        let namespace: Namespace = serde_json::from_value(json!({
+            "metadata": {"name": name, "labels": {LABEL: name}},
+        }))
+        .expect("a namespace");
         namespaces
             .create(&PostParams::default(), &namespace)
             .await
             .unwrap_or_else(|error| panic!("namespace {name}: {error}"));
+        let story = self.story_of(name);
         // Pods need it, and its controller may be a moment late.
-        let waiting = Waiting {
-            client: self.client.clone(),
-            namespace: name.to_owned(),
-        };
         let accounts: Api<k8s_openapi::api::core::v1::ServiceAccount> =
             Api::namespaced(self.client.clone(), name);
         let exists = |object: Option<&k8s_openapi::api::core::v1::ServiceAccount>| object.is_some();
-        waiting
+        story
             .until("the service account", accounts, "default", exists)
             .await;
+        story
+    }
+
+    fn story_of(&self, name: &str) -> Story {
         Story {
             cluster: self.clone(),
             name: name.to_owned(),
-            waiting,
+            waiting: Waiting {
+                client: self.client.clone(),
+                namespace: name.to_owned(),
+            },
         }
     }
 }
@@ -222,6 +238,15 @@ impl Story {
     /// Removes everything and asserts that nothing is left, in the cluster and on
     /// the nodes.
     pub async fn end(self) {
+        self.clear().await;
+        let left = self.remains().await;
+        assert!(left.is_empty(), "left over:\n{}", left.join("\n"));
+        // What is in it is not the driver's: nobody has to wait for the rest.
+        self.namespace_gone().await;
+    }
+
+    /// Removes every object of the story, and asks for its namespace's end.
+    async fn clear(&self) {
         let all = ListParams::default();
         let pods = self.pods().list(&all).await.expect("pods").items;
         for pod in pods {
@@ -244,19 +269,19 @@ impl Story {
             }
         }
         let classes: Api<StorageClass> = Api::all(self.cluster.client.clone());
-        let own = ListParams::default().labels(&format!("story={}", self.name));
+        let own = ListParams::default().labels(&format!("{LABEL}={}", self.name));
         for class in classes.list(&own).await.expect("classes").items {
             let name = class.metadata.name.unwrap_or_default();
             let _ = classes.delete(&name, &DeleteParams::default()).await;
         }
         let namespaces: Api<Namespace> = Api::all(self.cluster.client.clone());
-        let deleted = namespaces
+        // It may be on its way out.
+        let _ = namespaces
             .delete(&self.name, &DeleteParams::default())
             .await;
-        deleted.expect("the namespace can be deleted");
-        let left = self.remains().await;
-        assert!(left.is_empty(), "left over:\n{}", left.join("\n"));
-        // What is in it is not the driver's: nobody has to wait for the rest.
+    }
+
+    async fn namespace_gone(&self) {
         let namespaces: Api<Namespace> = Api::all(self.cluster.client.clone());
         self.gone("the namespace is gone", namespaces, &self.name)
             .await;

@@ -8,8 +8,8 @@ const WRITE: &str = "dd if=/dev/urandom of=/data/random bs=1M count=16 && cd /da
 /// Checks them.
 const CHECK: &str = "cd /data && sha256sum -c sums";
 /// The same on a device.
-const WRITE_BLOCK: &str = "dd if=/dev/urandom of=/tmp/random bs=1M count=16 && \
-                           dd if=/tmp/random of=/data bs=1M conv=fsync && \
+const WRITE_BLOCK: &str = "dd if=/dev/urandom of=/random bs=1M count=16 && \
+                           dd if=/random of=/data bs=1M conv=fsync && \
                            exec sleep 1000000";
 const SUM_BLOCK: &str = "dd if=/data bs=1M count=16 2>/dev/null | sha256sum";
 
@@ -88,7 +88,7 @@ async fn life(kind: &Kind, immediate: bool) {
     assert_eq!(node.lvs(VG), [pv.as_str()]);
     let written = if block {
         // The pod runs before it has written.
-        let ready = "until [ \"$(sha256sum </tmp/random)\" = \
+        let ready = "until [ \"$(sha256sum </random)\" = \
                      \"$(dd if=/data bs=1M count=16 2>/dev/null | sha256sum)\" ]; do sleep 1; done";
         story.exec("writer", ready).await;
         story.exec("writer", SUM_BLOCK).await
