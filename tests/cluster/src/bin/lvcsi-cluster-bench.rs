@@ -225,11 +225,13 @@ fn bound(claim: &PersistentVolumeClaim) -> Option<(String, String)> {
     (phase == "Bound").then_some((claim.metadata.name.clone()?, volume))
 }
 
-/// A pod without a volume beside one with a new PVC, in turns.
+/// A pod without a volume beside one with a new PVC, in turns; and that pod and
+/// its claim deleted, until the PV is gone.
 async fn pods(story: &Story, rounds: usize, rows: &mut Vec<Row>) {
     let class = story.class(Class::new("pods")).await;
     let mut bare = Vec::new();
     let mut with = Vec::new();
+    let mut ended = Vec::new();
     for round in 0..=rounds {
         let start = Instant::now();
         story.pod(Pod::new("pod", "exec sleep 1000000")).await;
@@ -243,11 +245,12 @@ async fn pods(story: &Story, rounds: usize, rows: &mut Vec<Row>) {
             .await;
         story.running("pod").await;
         let also = begin.elapsed();
-        story.remove_pod("pod").await;
-        story.remove_claim("pod").await;
+        let end = Instant::now();
+        futures::future::join(story.remove_pod("pod"), story.remove_claim("pod")).await;
         if round > 0 {
             bare.push(took);
             with.push(also);
+            ended.push(end.elapsed());
         }
     }
     rows.push(Row {
@@ -261,6 +264,12 @@ async fn pods(story: &Story, rounds: usize, rows: &mut Vec<Row>) {
         who: "lvcsi",
         n: 1,
         times: with,
+    });
+    rows.push(Row {
+        op: "pod gone",
+        who: "lvcsi",
+        n: 1,
+        times: ended,
     });
 }
 
