@@ -53,11 +53,13 @@ const KERNEL: &[&str] = &["interop::", "pitfalls_host::"];
 /// well; together with another load they run by night.
 const NIGHT: &[&str] = &[
     "burst::sixty_four_volumes_at_once",
+    "check::faults_that_dmsetup_makes",
     "check::repairing_all_the_time_disturbs_no_lvm2",
     "crash::killed_while_creating",
     "data::extending_under_load_loses_nothing",
     "format::another_file_system_is_not_formatted",
     "format::unknown_content_is_not_formatted",
+    "groups::a_group_by_hand",
     "groups::devices_in_use_are_refused_and_not_touched",
     "groups::every_signature_is_listed_and_wiped",
     "interop::striped_both_ways",

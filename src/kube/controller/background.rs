@@ -18,6 +18,9 @@ const AT_ONCE: usize = 16;
 const FIRST: Duration = Duration::from_millis(200);
 /// Longest wait after a failure.
 const SLOWEST: Duration = Duration::from_secs(60);
+/// First wait after a success that the watch does not show yet. It doubles too: a
+/// machine that is late with its watches is not helped by doing it all again.
+const SHOWN: Duration = Duration::from_secs(2);
 
 /// Something to do, not before a time.
 pub(super) struct Due<K, V> {
@@ -29,10 +32,11 @@ pub(super) struct Due<K, V> {
     pub(super) from: Option<Instant>,
 }
 
-/// Failures of one key.
+/// Jobs for one key since it is due.
 #[derive(Default)]
 struct Attempts {
     failed: u32,
+    done: u32,
     next: Option<Instant>,
     running: bool,
 }
@@ -87,9 +91,10 @@ pub(super) async fn work<K, V, E, F>(
                     known.running = false;
                     match result {
                         Ok(()) => {
+                            let wait = SHOWN.saturating_mul(1 << known.done.min(10)).min(SLOWEST);
                             known.failed = 0;
-                            // Until the watch shows what was done.
-                            known.next = Some(Instant::now() + FIRST);
+                            known.done += 1;
+                            known.next = Some(Instant::now() + wait);
                         }
                         Err(error) => {
                             let wait = FIRST.saturating_mul(1 << known.failed.min(10)).min(SLOWEST);
@@ -110,5 +115,42 @@ pub(super) async fn work<K, V, E, F>(
             },
             () = timer => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_done_is_not_done_again_because_the_watch_is_late() {
+        let metrics = Metrics::new().unwrap();
+        let (told, changes) = watch::channel(0);
+        let runs = AtomicU32::new(0);
+        let due = || {
+            vec![Due {
+                key: "claim",
+                about: (),
+                from: None,
+            }]
+        };
+        let job = |_, ()| {
+            runs.fetch_add(1, Ordering::Relaxed);
+            async { Ok::<(), Infallible>(()) }
+        };
+        let changing = async {
+            for number in 1..100 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                told.send_replace(number);
+            }
+        };
+        tokio::select! {
+            () = work("Claim", &metrics, changes, due, job) => {}
+            () = changing => {}
+        }
+        assert_eq!(runs.load(Ordering::Relaxed), 1);
     }
 }

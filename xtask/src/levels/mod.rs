@@ -21,8 +21,6 @@ struct Level {
     what: &'static str,
     groups: &'static [Group],
     lane: Lane,
-    /// Whether it runs by day too if no level is named.
-    by_day: bool,
     run: fn(Length) -> Result<Tally>,
 }
 
@@ -31,7 +29,8 @@ struct Level {
 enum Lane {
     /// Uses every CPU, or measures.
     Alone,
-    /// Runs beside its neighbours of the table that can, too.
+    /// Runs beside its neighbours of the table that can, too: it waits for its
+    /// guest much of the time, or goes on for a time that is fixed.
     Beside,
 }
 
@@ -61,7 +60,6 @@ const LEVELS: &[Level] = &[
         what: "formatting of the whole workspace",
         groups: &[],
         lane: Lane::Alone,
-        by_day: true,
         run: host::fmt,
     },
     Level {
@@ -69,7 +67,6 @@ const LEVELS: &[Level] = &[
         what: "lints of all targets, warnings are errors",
         groups: &[Group::Build],
         lane: Lane::Alone,
-        by_day: true,
         run: host::clippy,
     },
     Level {
@@ -77,7 +74,6 @@ const LEVELS: &[Level] = &[
         what: "banned crates, licences and sources of dependencies",
         groups: &[Group::Deny],
         lane: Lane::Alone,
-        by_day: true,
         run: host::deny,
     },
     Level {
@@ -85,23 +81,13 @@ const LEVELS: &[Level] = &[
         what: "unit, property and documentation tests; no device-mapper",
         groups: &[Group::Build, Group::Oracle],
         lane: Lane::Alone,
-        by_day: true,
         run: host::unit,
-    },
-    Level {
-        name: "fuzz",
-        what: "hostile bytes and texts chosen by coverage, a minute for each target",
-        groups: &[Group::Build],
-        lane: Lane::Alone,
-        by_day: true,
-        run: fuzz::fuzz,
     },
     Level {
         name: "oracle",
         what: "lvm2 reads what we write and the reverse, on loop files of this host (root)",
         groups: &[Group::Build, Group::Oracle],
         lane: Lane::Alone,
-        by_day: true,
         run: host::oracle,
     },
     Level {
@@ -109,7 +95,6 @@ const LEVELS: &[Level] = &[
         what: "every state that a power cut can leave on simulated disks; lvm2 judges a sample (root)",
         groups: &[Group::Build, Group::Oracle],
         lane: Lane::Alone,
-        by_day: true,
         run: host::crash,
     },
     Level {
@@ -117,7 +102,6 @@ const LEVELS: &[Level] = &[
         what: "real kernel, device-mapper and udev, in QEMU",
         groups: &[Group::Build, Group::Guest],
         lane: Lane::Beside,
-        by_day: true,
         run: vm::guest,
     },
     Level {
@@ -125,7 +109,6 @@ const LEVELS: &[Level] = &[
         what: "the guest tests on loop devices in a Vagrant VM",
         groups: &[Group::Build, Group::Guest, Group::Vagrant],
         lane: Lane::Beside,
-        by_day: true,
         run: crate::vagrant::test,
     },
     Level {
@@ -133,7 +116,6 @@ const LEVELS: &[Level] = &[
         what: "the same without a udev daemon",
         groups: &[Group::Build, Group::Guest],
         lane: Lane::Beside,
-        by_day: true,
         run: vm::guest_without_udev,
     },
     Level {
@@ -141,7 +123,6 @@ const LEVELS: &[Level] = &[
         what: "the upstream csi-sanity against standalone mode in the guest, mount and block",
         groups: &[Group::Build, Group::Guest],
         lane: Lane::Beside,
-        by_day: true,
         run: vm::sanity,
     },
     Level {
@@ -149,7 +130,6 @@ const LEVELS: &[Level] = &[
         what: "the demonstration in the guest ends well",
         groups: &[Group::Build, Group::Guest],
         lane: Lane::Beside,
-        by_day: true,
         run: vm::demo,
     },
     Level {
@@ -157,23 +137,27 @@ const LEVELS: &[Level] = &[
         what: "the driver on a real Kubernetes with two nodes, by its shipped manifests",
         groups: crate::cluster::GROUPS,
         lane: Lane::Alone,
-        by_day: false,
         run: crate::cluster::level,
+    },
+    Level {
+        name: "fuzz",
+        what: "hostile bytes and texts chosen by coverage, a minute for each target",
+        groups: &[Group::Build],
+        lane: Lane::Beside,
+        run: fuzz::fuzz,
     },
     Level {
         name: "power",
         what: "power cuts: the emulator is killed at random moments of a load",
         groups: &[Group::Build, Group::Guest],
-        lane: Lane::Alone,
-        by_day: true,
+        lane: Lane::Beside,
         run: crate::power::level,
     },
     Level {
         name: "storm",
         what: "lvm2's commands and ours change two VGs at the same time",
         groups: &[Group::Build, Group::Guest],
-        lane: Lane::Alone,
-        by_day: true,
+        lane: Lane::Beside,
         run: vm::storm,
     },
     Level {
@@ -181,14 +165,12 @@ const LEVELS: &[Level] = &[
         what: "a short benchmark in the guest against the budgets",
         groups: &[Group::Build, Group::Guest],
         lane: Lane::Alone,
-        by_day: true,
         run: vm::bench_budget,
     },
 ];
 
 const HELP: &str = "\
-Runs the levels of the tests: all of them but `cluster`, which takes its time, or
-those named, in the table's order.
+Runs the levels of the tests: all of them, or those named, in the table's order.
 
 Usage: cargo xtask test [--nightly] [LEVEL...]
 
@@ -233,12 +215,7 @@ pub(crate) fn command(mut parser: lexopt::Parser) -> Result<i32> {
             other => return Err(other.unexpected().into()),
         }
     }
-    let levels = select(&names, length)?;
-    for level in LEVELS.iter().filter(|_| names.is_empty()) {
-        if !levels.iter().any(|chosen| chosen.name == level.name) {
-            println!("not run by day: {} (name it, or --nightly)", level.name);
-        }
-    }
+    let levels = select(&names)?;
     let mut groups: Vec<Group> = Vec::new();
     groups.extend(levels.iter().flat_map(|level| level.groups));
     apt::ensure(&groups)?;
@@ -252,7 +229,7 @@ pub(crate) fn command(mut parser: lexopt::Parser) -> Result<i32> {
     Ok(report(&run_all(&levels, length)?))
 }
 
-fn select(names: &[String], length: Length) -> Result<Vec<&'static Level>> {
+fn select(names: &[String]) -> Result<Vec<&'static Level>> {
     for name in names {
         if !LEVELS.iter().any(|level| level.name == name) {
             bail!("no level {name:?}; cargo xtask test --list shows them");
@@ -260,10 +237,7 @@ fn select(names: &[String], length: Length) -> Result<Vec<&'static Level>> {
     }
     Ok(LEVELS
         .iter()
-        .filter(|level| match names {
-            [] => level.by_day || length == Length::Nightly,
-            names => names.iter().any(|name| name == level.name),
-        })
+        .filter(|level| names.is_empty() || names.iter().any(|name| name == level.name))
         .collect())
 }
 
@@ -337,13 +311,13 @@ fn seconds(time: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{LEVELS, Length, select};
+    use super::{LEVELS, select};
 
     #[test]
     fn levels_keep_their_order_whatever_is_asked() {
         let names = |wanted: &[&str]| -> Vec<&str> {
             let wanted: Vec<String> = wanted.iter().map(|s| (*s).to_owned()).collect();
-            select(&wanted, Length::Nightly)
+            select(&wanted)
                 .unwrap()
                 .iter()
                 .map(|level| level.name)
@@ -351,12 +325,10 @@ mod tests {
         };
         assert_eq!(names(&["unit", "fmt"]), ["fmt", "unit"]);
         assert_eq!(names(&[]).len(), LEVELS.len());
-        let by_day = select(&[], Length::Short).unwrap();
-        assert!(by_day.iter().all(|level| level.by_day));
     }
 
     #[test]
     fn an_unknown_level_is_an_error() {
-        assert!(select(&["unti".to_owned()], Length::Short).is_err());
+        assert!(select(&["unti".to_owned()]).is_err());
     }
 }

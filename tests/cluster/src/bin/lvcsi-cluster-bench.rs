@@ -17,7 +17,7 @@ use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::api::{Api, DeleteParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
-use lvcsi_cluster::{Claim, Class, Cluster, PATIENCE, Pod, Story, admin};
+use lvcsi_cluster::{Audit, Claim, Class, Cluster, PATIENCE, Pod, Story, admin};
 use lvcsi_kit::stats;
 use serde_json::json;
 
@@ -99,6 +99,8 @@ async fn main() {
     one_at_a_time(&story, &whos, arguments.rounds, &mut rows).await;
     for &n in &arguments.bursts {
         for (who, class) in &whos {
+            // What one left to do is not the next one's.
+            Audit::quiet().await;
             let names: Vec<String> = (0..n).map(|i| format!("burst-{i}")).collect();
             let (made, gone) = burst(&story, class, &names).await;
             rows.push(Row {
@@ -150,6 +152,7 @@ async fn one_at_a_time(
             });
         }
     }
+    Audit::quiet().await;
     // The first of each is for the caches.
     for round in 0..=rounds {
         for (place, (_, class)) in whos.iter().enumerate() {
@@ -228,6 +231,7 @@ fn bound(claim: &PersistentVolumeClaim) -> Option<(String, String)> {
 /// A pod without a volume beside one with a new PVC, in turns; and that pod and
 /// its claim deleted, until the PV is gone.
 async fn pods(story: &Story, rounds: usize, rows: &mut Vec<Row>) {
+    Audit::quiet().await;
     let class = story.class(Class::new("pods")).await;
     let mut bare = Vec::new();
     let mut with = Vec::new();
