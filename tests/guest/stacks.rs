@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use lvcsi::host::SkipReason;
-use lvcsi_kit::{Disk, LoopVg, VgSpec, host, run};
+use lvcsi_kit::{Disk, LoopVg, VgSpec, host, proof, run};
 use lvcsi_sys::loopdev::{LoopDevice, LoopOptions};
 
 use crate::common::{Native, create, extents};
@@ -218,7 +218,10 @@ impl Drop for Array {
 fn pitfall_29_md_legs_are_no_pvs() {
     let _tidy = Tidy::new();
     ok("modprobe", &["raid1"]);
-    for metadata in ["0.90", "1.0", "1.1", "1.2"] {
+    // By day one that lies at the end of a leg, and one before the data.
+    let all = ["0.90", "1.2", "1.0", "1.1"];
+    let some = if proof::nightly() { 4 } else { 2 };
+    for &metadata in &all[..some] {
         let folder = folder();
         let legs = ["a", "b"].map(|name| Disk::new(folder.path(), name, 64 * MIB, 0));
         let array = Array::new(metadata, &legs);
