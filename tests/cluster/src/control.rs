@@ -33,12 +33,22 @@ impl Part {
     }
 }
 
+const WORKLOADS: [&str; 2] = [
+    "daemonset/openebs-lvm-node",
+    "deployment/openebs-lvm-controller",
+];
+
+/// Exchanges every pod of the driver for a new one.
+pub fn renew() {
+    for workload in WORKLOADS {
+        admin(&["-n", SYSTEM, "rollout", "restart", workload]);
+    }
+    settled();
+}
+
 /// Waits until every pod of the driver is there and ready.
 pub fn settled() {
-    for workload in [
-        "daemonset/openebs-lvm-node",
-        "deployment/openebs-lvm-controller",
-    ] {
+    for workload in WORKLOADS {
         admin(&[
             "-n",
             SYSTEM,

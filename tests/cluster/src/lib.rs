@@ -22,7 +22,7 @@ mod story;
 mod wait;
 
 pub use audit::Audit;
-pub use control::{Part, admin, settled, xtask};
+pub use control::{Part, admin, renew, settled, xtask};
 pub use node::{Node, nodes};
 pub use objects::{Claim, Class, Pod, sized};
 pub use remains::remains;

@@ -1,9 +1,7 @@
 //! Volumes and objects as the peer leaves them: published, grown and deleted by
 //! us; and volumes that we made, in lvm2's hands.
 
-use lvcsi_cluster::{
-    Claim, Class, Cluster, DRIVER, NAMESPACE, Node, Pod, SYSTEM, Story, VG, admin, settled,
-};
+use lvcsi_cluster::{Claim, Class, Cluster, DRIVER, NAMESPACE, Node, Pod, Story, VG, admin, renew};
 use serde_json::{Value, json};
 
 const NODE: Node = Node(1);
@@ -76,13 +74,7 @@ async fn the_peer_s_volume_lives_on_through_the_switch() {
          >/run/fio.log 2>&1 & echo $! >/run/fio.pid; \
          until mountpoint -q /run/peer; do sleep 0.2; done"
     ));
-    for workload in [
-        "daemonset/openebs-lvm-node",
-        "deployment/openebs-lvm-controller",
-    ] {
-        admin(&["-n", SYSTEM, "rollout", "restart", workload]);
-    }
-    settled();
+    renew();
     let verified = "while kill -0 $(cat /run/fio.pid) 2>/dev/null; do sleep 1; done; \
                     grep -q 'err= 0' /run/fio.log && fio --name=w --directory=/run/peer \
                     --size=16m --rw=randwrite --bs=4k --verify=crc32c --verify_only && \
