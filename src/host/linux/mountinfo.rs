@@ -32,8 +32,10 @@ fn parse_line(line: &[u8], device: impl Fn(&Path) -> Option<DevNo>) -> Option<Mo
     let source = rest.next().map(path);
     let super_options = rest.next().map(self::options).unwrap_or_default();
     // Btrfs may lie on several devices and has a number of its own, which says
-    // nothing: its source is one of them.
+    // nothing: its source is one of them. Of other file systems that have such a
+    // number, the source is any word that somebody gave to mount(8).
     if dev.major == 0
+        && fs_type == "btrfs"
         && let Some(found) = source.as_deref().filter(|path| path.is_absolute())
     {
         dev = device(found).unwrap_or(dev);
@@ -119,7 +121,8 @@ mod tests {
         let text = b"219 37 0:86 / /a rw shared:32 - btrfs /dev/dm-1 rw,subvol=/\n\
             220 37 0:87 / /b rw - btrfs /dev/gone rw\n\
             221 37 0:88 / /c rw - tmpfs tmpfs rw\n\
-            222 37 98:0 / /d rw - ext4 /dev/dm-1 rw\n";
+            222 37 98:0 / /d rw - ext4 /dev/dm-1 rw\n\
+            223 37 0:89 / /e rw - tmpfs /dev/dm-1 rw\n";
         let dm = DevNo {
             major: 253,
             minor: 1,
@@ -147,6 +150,13 @@ mod tests {
             DevNo {
                 major: 98,
                 minor: 0
+            }
+        );
+        assert_eq!(
+            mounts[4].dev,
+            DevNo {
+                major: 0,
+                minor: 89
             }
         );
     }
