@@ -9,6 +9,7 @@ mod artifacts;
 mod cluster;
 mod guest;
 mod levels;
+mod panics;
 mod paths;
 mod power;
 mod programs;

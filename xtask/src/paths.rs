@@ -1,6 +1,10 @@
 //! Where things are in the checkout.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+
+use anyhow::{Context, Result};
 
 /// The root of the checkout.
 pub(crate) fn root() -> PathBuf {
@@ -30,4 +34,32 @@ pub(crate) fn in_vm_script() -> PathBuf {
 /// State of the test cluster: images, certificates, logs.
 pub(crate) fn cluster() -> PathBuf {
     root().join("target/cluster")
+}
+
+/// This program's file, for processes that outlive this one. Building the workspace
+/// puts a new file in the place of the one that runs, and then that is it.
+pub(crate) fn this_program() -> Result<PathBuf> {
+    let path = std::env::current_exe().context("cannot find this program")?;
+    Ok(replaced(path.as_os_str()))
+}
+
+/// The kernel's name of a file without its note that it was removed.
+fn replaced(name: &OsStr) -> PathBuf {
+    let bytes = name.as_bytes();
+    let bytes = bytes.strip_suffix(b" (deleted)").unwrap_or(bytes);
+    std::ffi::OsString::from_vec(bytes.to_vec()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::replaced;
+
+    #[test]
+    fn a_program_that_was_built_again_is_the_new_one() {
+        assert_eq!(
+            replaced("/t/xtask (deleted)".as_ref()).to_str(),
+            Some("/t/xtask")
+        );
+        assert_eq!(replaced("/t/xtask".as_ref()).to_str(), Some("/t/xtask"));
+    }
 }

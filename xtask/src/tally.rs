@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::panics::Panics;
 use crate::proof::Proof;
 
 /// What one level came to.
@@ -12,7 +13,7 @@ pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
     pub(crate) skipped: u64,
-    /// Names of tests that failed.
+    /// Names of tests that failed, with what they said.
     pub(crate) failures: BTreeSet<String>,
     /// Why tests were skipped, each reason once.
     pub(crate) reasons: BTreeSet<String>,
@@ -27,6 +28,14 @@ impl Tally {
             passed: u64::from(passed),
             failed: u64::from(!passed),
             ..Self::default()
+        }
+    }
+
+    /// A check that is one test, with what its failure is.
+    pub(crate) fn failure(what: String) -> Self {
+        Self {
+            failures: [what].into(),
+            ..Self::one(false)
         }
     }
 
@@ -121,20 +130,44 @@ fn strip_ansi(line: &str) -> String {
 /// A writer that passes everything on and counts what it sees.
 #[derive(Clone)]
 pub(crate) struct Counter {
-    shared: Arc<Mutex<(Tally, Vec<u8>)>>,
+    shared: Arc<Mutex<Seen>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    tally: Tally,
+    panics: Panics,
+    line: Vec<u8>,
+}
+
+impl Seen {
+    fn take(&mut self, byte: u8) {
+        if byte != b'\n' {
+            self.line.push(byte);
+            return;
+        }
+        let line = String::from_utf8_lossy(&self.line);
+        let line = line.trim_end_matches('\r');
+        self.tally.read_line(line);
+        self.panics.read_line(line);
+        self.line.clear();
+    }
 }
 
 impl Counter {
     pub(crate) fn new() -> Self {
         Self {
-            shared: Arc::new(Mutex::new((Tally::default(), Vec::new()))),
+            shared: Arc::default(),
         }
     }
 
     /// What was counted, once the program has ended.
     pub(crate) fn tally(&self) -> Tally {
         let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.0.clone()
+        let mut tally = shared.tally.clone();
+        let failures = tally.failures.iter();
+        tally.failures = failures.map(|test| shared.panics.explain(test)).collect();
+        tally
     }
 }
 
@@ -142,15 +175,7 @@ impl Write for Counter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         io::stdout().write_all(bytes)?;
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let (tally, line) = &mut *shared;
-        for &byte in bytes {
-            if byte == b'\n' {
-                tally.read_line(String::from_utf8_lossy(line).trim_end_matches('\r'));
-                line.clear();
-            } else {
-                line.push(byte);
-            }
-        }
+        bytes.iter().for_each(|&byte| shared.take(byte));
         Ok(bytes.len())
     }
 

@@ -115,10 +115,7 @@ fn program(control: &Control, path: PathBuf) -> Result<Command> {
         .env("LVCSI_KUBECONFIG", control.kubeconfig())
         .env("LVCSI_KUBECTL", control.tools.join("kubectl"))
         .env("LVCSI_NODES", control.nodes()?.to_string())
-        .env(
-            "LVCSI_XTASK",
-            std::env::current_exe().context("cannot find this program")?,
-        )
+        .env("LVCSI_XTASK", paths::this_program()?)
         .stdin(Stdio::null());
     Ok(command)
 }

@@ -43,7 +43,7 @@ impl Node {
         fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let log = File::create(dir.join("guest.log"))?;
         let child = Command::new("setsid")
-            .arg(std::env::current_exe().context("cannot find this program")?)
+            .arg(paths::this_program()?)
             .args(["cluster", "guest", &self.0.to_string()])
             .arg(&control.tools)
             .stdin(Stdio::null())
@@ -113,7 +113,17 @@ impl Node {
             if answer.status.success() {
                 return Ok(());
             }
-            if Instant::now() > deadline || !super::process::alive(&self.pid_file()) {
+            if !super::process::alive(&self.pid_file()) {
+                let log = self.dir().join("guest.log");
+                let text = fs::read(&log).unwrap_or_default();
+                let text = String::from_utf8_lossy(&text);
+                let last = text.lines().next_back().unwrap_or("nothing");
+                bail!(
+                    "{name}: its guest ended, and said: {last}; see {}",
+                    log.display()
+                );
+            }
+            if Instant::now() > deadline {
                 bail!(
                     "{name} is not ready: {}; logs are in {}",
                     String::from_utf8_lossy(&answer.stderr).trim(),

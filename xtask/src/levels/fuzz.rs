@@ -130,15 +130,19 @@ fn one(programs: &Path, target: &str, seconds: u32) -> Result<Tally> {
         .with_context(|| format!("{target} told no number of runs; see {}", log.display()))?;
     // A crash of an earlier run that is still one gives no new file.
     let mut found = count(&crashes)?.saturating_sub(known);
-    if !status.success() {
+    let mut tally = Tally::one(true);
+    if !status.success() || found > 0 {
         found = found.max(1);
         println!("{target} failed ({status}); {}:", log.display());
         for line in cause(&text) {
             println!("  {line}");
         }
+        let causes: Vec<&str> = cause(&text).collect();
+        tally = Tally::failure(format!("{target}: {status}: {}", causes.join("; ")));
+    } else if runs == 0 {
+        tally = Tally::failure(format!("{target}: nothing was run"));
     }
     println!("{target}: {runs} runs, {found} crashes");
-    let mut tally = Tally::one(found == 0 && runs > 0);
     tally.prove(&format!("fuzz: {runs} runs, crashes: {found}"));
     Ok(tally)
 }
@@ -158,7 +162,12 @@ fn runs(log: &str) -> Option<u64> {
 
 /// The lines that tell what failed, and where the input is.
 fn cause(log: &str) -> impl Iterator<Item = &str> {
-    let words = ["panicked at", "ERROR: libFuzzer", "Test unit written"];
+    let words = [
+        "panicked at",
+        "ERROR: libFuzzer",
+        "Test unit written",
+        "Base64:",
+    ];
     let tells = move |line: &&str| words.iter().any(|word| line.contains(word));
     let message = log
         .lines()

@@ -52,7 +52,7 @@ fn run_apart(level: &Level, length: Length) -> Outcome {
     let started = Instant::now();
     let tally = child(level, length).unwrap_or_else(|error| {
         println!("error: level {}: {error:#}", level.name);
-        Tally::one(false)
+        Tally::failure(format!("{error:#}"))
     });
     Outcome::new(level, tally, started.elapsed())
 }

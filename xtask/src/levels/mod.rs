@@ -262,7 +262,7 @@ fn run(level: &Level, length: Length) -> Outcome {
     let started = Instant::now();
     let tally = (level.run)(length).unwrap_or_else(|error| {
         println!("error: level {}: {error:#}", level.name);
-        Tally::one(false)
+        Tally::failure(format!("{error:#}"))
     });
     Outcome::new(level, tally, started.elapsed())
 }
