@@ -9,8 +9,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::csi::Endpoint;
-use crate::engine::{BackupConfig, EngineConfig, host_kind};
-use crate::error::Kind;
+use crate::engine::{BackupConfig, EngineConfig};
 use crate::host::linux::{LinuxConfig, LinuxHost, UseUdev};
 use crate::host::{Host, HostError, HostResult};
 use crate::telemetry::LogFormat;
@@ -39,36 +38,6 @@ pub enum ConfigError {
         /// The name.
         name: String,
     },
-}
-
-/// Why the machine cannot be used from a container.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The machine's lvm2 cannot be excluded.
-    #[error(
-        "{} does not exist: mount the host's lvm2 lock directory there, so that this agent and \
-         lvm2 commands on the host exclude each other; --private-locks (LVCSI_PRIVATE_LOCKS=true) \
-         works without, as the peer does, and then nobody may change these VGs on the host",
-        path.display()
-    )]
-    NoLockDirectory {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// As on a host.
-    #[error(transparent)]
-    Host(#[from] HostError),
-}
-
-impl OpenError {
-    /// What a caller may conclude.
-    #[must_use]
-    pub fn kind(&self) -> Kind {
-        match self {
-            Self::NoLockDirectory { .. } => Kind::FailedPrecondition,
-            Self::Host(error) => host_kind(error),
-        }
-    }
 }
 
 /// A node's id.
@@ -195,11 +164,12 @@ impl HostArgs {
     }
 
     /// The machine as a container sees it: the lock directory must be the
-    /// host's, mounted, unless `private_locks` are allowed.
+    /// host's, mounted, unless `private_locks` are allowed. Without it no lock is
+    /// given, and volumes are used but not changed.
     ///
     /// # Errors
-    /// When the directory is missing, or lvm.conf cannot be understood.
-    pub fn open_in_container(&self, private_locks: bool) -> Result<Host, OpenError> {
+    /// When lvm.conf cannot be understood.
+    pub fn open_in_container(&self, private_locks: bool) -> HostResult<Host> {
         let mut arguments = self.clone();
         if private_locks && arguments.lock_dir.is_none() {
             let dir = PathBuf::from(PRIVATE_LOCKS);
@@ -211,12 +181,7 @@ impl HostArgs {
             })?;
             arguments.lock_dir = Some(dir);
         }
-        let config = arguments.linux(true);
-        let path = config.locks()?;
-        if !path.is_dir() {
-            return Err(OpenError::NoLockDirectory { path });
-        }
-        Ok(LinuxHost::open(&config)?)
+        LinuxHost::open(&arguments.linux(true))
     }
 
     fn linux(&self, lock_dir_required: bool) -> LinuxConfig {
@@ -307,6 +272,7 @@ pub struct StandaloneArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::LockMode;
 
     #[test]
     fn default_timeouts_are_the_engine_s() {
@@ -323,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_without_the_host_s_locks_is_refused() {
+    fn a_container_without_the_host_s_locks_gets_none() {
         let dir = tempfile::tempdir().unwrap();
         let mut arguments = HostArgs {
             lvm_conf_dir: dir.path().join("etc"),
@@ -335,27 +301,30 @@ mod tests {
                 probe_timeout: PROBE,
             },
         };
-        let error = arguments.open_in_container(false).err().unwrap();
-        assert_eq!(error.kind(), Kind::FailedPrecondition);
-        let text = error.to_string();
+        let lock = |arguments: &HostArgs, private| {
+            let host = arguments.open_in_container(private).unwrap();
+            let locked = host.locks.lock("V_x", LockMode::Shared, Duration::ZERO);
+            (locked.map(drop), host.locks.absent())
+        };
+        let (refused, absent) = lock(&arguments, false);
+        assert_eq!(absent, Some(dir.path().join("lock")));
+        let text = refused.unwrap_err().to_string();
         assert!(
-            text.contains("/lock does not exist") && text.contains("--private-locks"),
+            text.contains("/lock does not exist") && text.contains("LVCSI_PRIVATE_LOCKS"),
             "{text}"
         );
-        // Who names a directory gets it or an error, whatever else is allowed.
-        assert!(arguments.open_in_container(true).is_err());
+        // Who names a directory gets it or nothing, whatever else is allowed.
+        assert!(lock(&arguments, true).0.is_err());
         std::fs::create_dir(dir.path().join("lock")).unwrap();
-        assert!(arguments.open_in_container(false).is_ok());
+        let (given, absent) = lock(&arguments, false);
+        assert!(given.is_ok() && absent.is_none());
         // lvm.conf says where it is, too.
         arguments.lock_dir = None;
         std::fs::create_dir(dir.path().join("etc")).unwrap();
         let absent = dir.path().join("absent");
         let conf = format!("global {{ locking_dir = \"{}\" }}\n", absent.display());
         std::fs::write(dir.path().join("etc/lvm.conf"), conf).unwrap();
-        match arguments.open_in_container(false) {
-            Err(OpenError::NoLockDirectory { path }) => assert_eq!(path, absent),
-            other => panic!("{:?}", other.err()),
-        }
+        assert_eq!(lock(&arguments, false).1, Some(absent));
     }
 
     #[test]

@@ -112,7 +112,7 @@ fn agent(host: &HostArgs, config: EngineConfig, arguments: &AgentArgs) -> ExitCo
     }
     let machine = match host.open_in_container(arguments.private_locks) {
         Ok(machine) => machine,
-        Err(error) => return failed(error.kind(), &error),
+        Err(error) => return failed(host_kind(&error), &error),
     };
     match kube::agent::run(machine, config, arguments) {
         Ok(()) => ExitCode::SUCCESS,

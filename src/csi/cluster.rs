@@ -12,4 +12,8 @@ pub trait Cluster: Send + Sync {
     /// Why the volume may not be published here, if the cluster forbids it.
     /// What the cluster does not know at present, it does not forbid.
     fn objection(&self, volume: &str) -> Option<String>;
+
+    /// The VG that the cluster has the volume in, once it was made here. An LV of
+    /// its name there is the volume although nobody marked it: the peer does not.
+    fn made_in(&self, volume: &str) -> Option<String>;
 }

@@ -29,7 +29,7 @@ impl Driver {
         let Ok(name) = LvName::new(id) else {
             return Ok(None);
         };
-        choose(id, self.engine.find(&name).of_volume(id)?)
+        self.choose(id, self.engine.find(&name).of_volume(id)?)
     }
 
     /// The volume with this id as it was last seen, complete or not, without
@@ -38,7 +38,12 @@ impl Driver {
         let Ok(name) = LvName::new(id) else {
             return Ok(None);
         };
-        choose(id, self.engine.find_known(&name).of_volume(id)?)
+        self.choose(id, self.engine.find_known(&name).of_volume(id)?)
+    }
+
+    fn choose(&self, id: &str, lvs: Vec<LvState>) -> Result<Option<LvState>, CsiError> {
+        let made_in = || self.cluster.as_ref()?.made_in(id);
+        choose(id, lvs, made_in)
     }
 
     /// The complete volume with this id.
@@ -49,10 +54,22 @@ impl Driver {
     }
 }
 
-/// Of the LVs that have the volume's name, the one that is ours.
-fn choose(id: &str, lvs: Vec<LvState>) -> Result<Option<LvState>, CsiError> {
+/// Of the LVs that have the volume's name, the one that is ours, or the one in the
+/// VG that the cluster has the volume in.
+fn choose(
+    id: &str,
+    lvs: Vec<LvState>,
+    made_in: impl FnOnce() -> Option<String>,
+) -> Result<Option<LvState>, CsiError> {
     let (mut ours, others): (Vec<_>, Vec<_>) =
         lvs.into_iter().partition(|lv| has_tag(lv, tags::OWNED));
+    if ours.is_empty()
+        && !others.is_empty()
+        && let Some(vg) = made_in()
+        && let Some(lv) = others.iter().find(|lv| lv.vg.as_str() == vg)
+    {
+        return Ok(Some(lv.clone()));
+    }
     match (ours.pop(), others.first()) {
         (Some(lv), _) if ours.is_empty() => Ok(Some(lv)),
         (Some(lv), _) => {
@@ -93,6 +110,7 @@ pub(super) mod tests {
 
     #[test]
     fn only_what_the_driver_made_is_a_volume() {
+        let choose = |id, lvs| choose(id, lvs, || None);
         assert!(choose("a", vec![]).unwrap().is_none());
         let other = lv("sys", "a", &["lvcsi.fs=ext4"]);
         assert!(matches!(
@@ -104,5 +122,17 @@ pub(super) mod tests {
         assert_eq!(found.vg.as_str(), "data");
         let twice = choose("a", vec![ours.clone(), lv("more", "a", &["lvcsi"])]).unwrap_err();
         assert!(twice.to_string().contains("data") && twice.to_string().contains("more"));
+    }
+
+    #[test]
+    fn the_cluster_knows_volumes_that_nobody_marked() {
+        let unmarked = || vec![lv("sys", "a", &[]), lv("data", "a", &[])];
+        let found = |vg: &'static str| choose("a", unmarked(), || Some(vg.to_owned()));
+        assert_eq!(found("data").unwrap().unwrap().vg.as_str(), "data");
+        assert!(matches!(found("gone"), Err(CsiError::Foreign { .. })));
+        // A mark on the disk says more than an object, which may be an old copy.
+        let marked = vec![lv("data", "a", &[]), lv("sys", "a", &["lvcsi"])];
+        let found = choose("a", marked, || Some("data".to_owned()));
+        assert_eq!(found.unwrap().unwrap().vg.as_str(), "sys");
     }
 }

@@ -95,7 +95,11 @@ pub enum HostError {
     },
     /// The host's lock directory is missing.
     #[error(
-        "{path} does not exist: mount the host's lock directory, or lvm2 on the host cannot be excluded"
+        "{} does not exist: mount the host's lvm2 lock directory there, so that this driver and \
+         lvm2 commands on the host exclude each other; until then nothing on the disks is changed. \
+         An agent with LVCSI_PRIVATE_LOCKS=true does without, as the peer does, and then nobody may \
+         change these VGs on the host",
+        path.display()
     )]
     NoLockDirectory {
         /// The directory.

@@ -1,5 +1,6 @@
 //! lvm2's lock files (`V_<vg>`, `P_global`) with lvm2's own protocol.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::HostResult;
@@ -32,6 +33,10 @@ pub trait Locks: Send + Sync {
         mode: LockMode,
         deadline: Duration,
     ) -> HostResult<Box<dyn LockGuard>>;
+
+    /// The host's lock directory if it is not there: until it is, no lock is given,
+    /// and so nothing is changed that lvm2 can see.
+    fn absent(&self) -> Option<PathBuf>;
 
     /// Lock files whose names begin with `prefix`, that nobody holds and that
     /// are too old to be about to be locked: their makers died.

@@ -234,7 +234,16 @@ impl Publication<'_> {
                     host.fs.check(&self.node, kind).of_volume(&volume)?;
                 }
                 if tags::value(&self.lv.tags, tags::FILESYSTEM).is_none() {
-                    self.tag(tags::FILESYSTEM, kind)?;
+                    match self.tag(tags::FILESYSTEM, kind) {
+                        // Of what could not be taken over, or not be changed at
+                        // all, nothing can be formatted later either.
+                        Err(error)
+                            if !has_tag(&self.lv, tags::OWNED) || host.locks.absent().is_some() =>
+                        {
+                            tracing::warn!(%volume, %error, "the file system is not noted");
+                        }
+                        noted => noted?,
+                    }
                 }
                 Ok(kind)
             }

@@ -106,6 +106,11 @@ impl Locks for LinuxLocks {
         }
     }
 
+    fn absent(&self) -> Option<PathBuf> {
+        let given = self.may_create || self.dir.is_dir();
+        (!given).then(|| self.dir.clone())
+    }
+
     fn leftovers(&self, prefix: &str) -> HostResult<Vec<String>> {
         let failed = |source| HostError::Path {
             op: "list",

@@ -188,8 +188,11 @@ fn a_missing_directory_is_made_only_when_allowed() {
         refused.lock("P_global", LockMode::Shared, LONG).map(|_| ()),
         Err(HostError::NoLockDirectory { path }) if path == absent
     ));
+    assert_eq!(refused.absent(), Some(absent.clone()));
     let allowed = LinuxLocks::new(absent.clone(), true);
+    assert_eq!(allowed.absent(), None);
     drop(allowed.lock("P_global", LockMode::Shared, LONG).unwrap());
+    assert_eq!(refused.absent(), None);
     assert_eq!(std::fs::metadata(&absent).unwrap().mode() & 0o777, 0o700);
     let orphan = LinuxLocks::new(dir.path().join("no/parent"), true);
     assert!(matches!(

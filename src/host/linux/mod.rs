@@ -124,10 +124,7 @@ impl LinuxHost {
             UseUdev::Yes => true,
             UseUdev::No => false,
         };
-        let lock_dir = config
-            .lock_dir
-            .clone()
-            .unwrap_or_else(|| conf.locking_dir());
+        let lock_dir = config.locks()?;
         // lvm2 lives on this machine, not merely its files in an image.
         let may_create = !config.lock_dir_required && config.lvm_conf_dir.is_dir();
         let etc = config.lvm_conf_dir.parent().unwrap_or(Path::new("/etc"));

@@ -1,5 +1,6 @@
 //! Locks that exclude across processes and threads.
 
+use std::path::PathBuf;
 use std::time::Instant;
 use std::{fmt, time::Duration};
 
@@ -73,6 +74,9 @@ impl Locks for Process {
             .enter(CallKind::Lock, resource, 0, 0)
             .map_err(failed)?
             .state;
+        if let Some(path) = state.no_locks.clone() {
+            return Err(HostError::NoLockDirectory { path });
+        }
         // Real time: the holder is another thread, and ends when it ends.
         let start = Instant::now();
         while !state.compatible(resource, mode) {
@@ -108,6 +112,10 @@ impl Locks for Process {
             resource: resource.to_owned(),
             id,
         }))
+    }
+
+    fn absent(&self) -> Option<PathBuf> {
+        self.machine.state().no_locks.clone()
     }
 
     fn leftovers(&self, prefix: &str) -> HostResult<Vec<String>> {

@@ -32,6 +32,8 @@ pub(super) struct State {
     pub(super) mapped: BTreeMap<DevNo, Mapped>,
     pub(super) open: BTreeMap<u64, OpenFile>,
     pub(super) locks: BTreeMap<String, Vec<Holder>>,
+    /// The lock directory that is missing.
+    pub(super) no_locks: Option<PathBuf>,
     pub(super) mounts: Vec<Mounted>,
     /// Directories (`true`) and files.
     pub(super) paths: BTreeMap<PathBuf, bool>,
@@ -65,6 +67,7 @@ impl State {
             mapped: BTreeMap::new(),
             open: BTreeMap::new(),
             locks: BTreeMap::new(),
+            no_locks: None,
             mounts: Vec::new(),
             paths,
             files: BTreeMap::new(),

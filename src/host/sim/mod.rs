@@ -223,6 +223,12 @@ impl SimHost {
         held.map(|(name, _)| name.clone()).collect()
     }
 
+    /// Takes the lock directory away, as in a container that was not given the
+    /// host's.
+    pub fn hide_locks(&self) {
+        self.machine.state().no_locks = Some("/run/lock/lvm".into());
+    }
+
     /// Removes every link to a device-mapper device.
     pub fn unlink(&self, dev: DevNo) {
         if let Some(mapped) = self.machine.state().mapped.get_mut(&dev) {

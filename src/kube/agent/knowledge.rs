@@ -75,4 +75,11 @@ impl Cluster for Knowledge {
         (object.state() == VolumeState::Failed)
             .then(|| "its LVMVolume is Failed: see kubectl describe lvmvol".to_owned())
     }
+
+    fn made_in(&self, volume: &str) -> Option<String> {
+        let key = ObjectRef::new(volume).within(&self.namespace);
+        let object = self.volumes.get(&key)?;
+        let made = object.spec.owner_node_id == self.node && object.state() == VolumeState::Ready;
+        made.then(|| object.spec.vol_group.clone())
+    }
 }

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use super::facts::volume_group;
 use super::{Agent, orphans};
 use crate::engine::{Engine, EngineError, VgSummary};
+use crate::host::HostError;
 use crate::kube::crd::{LvmNode, NodeFields, VolumeGroup};
 use crate::kube::events::Saying;
 use crate::kube::names::MANAGER;
@@ -206,6 +207,15 @@ fn tell(agent: &Agent, look: &Look, inputs: &Inputs) {
     let Some(Some(present)) = inputs.present.borrow().clone() else {
         return;
     };
+    if let Some(path) = agent.engine.host().locks.absent() {
+        let saying = Saying {
+            warning: true,
+            reason: "LockDirectoryMissing",
+            action: "Start",
+            note: HostError::NoLockDirectory { path }.to_string(),
+        };
+        agent.events.say(present.object_ref(&()), saying);
+    }
     let refused = look.vgs.iter().filter_map(VgSummary::obstacle);
     let broken = look.broken.iter().map(|(_, error)| error.to_string());
     let mut notes: Vec<String> = refused.chain(broken).collect();

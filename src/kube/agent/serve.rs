@@ -12,7 +12,7 @@ use super::register::{self, Plan};
 use super::{Parts, Settings, reconcile};
 use crate::csi::{self, ServeError, Services, Socket};
 use crate::engine::{Engine, EngineConfig};
-use crate::host::Host;
+use crate::host::{Host, HostError};
 use crate::http;
 use crate::kube::client::client;
 use crate::kube::failure::ServeFailure;
@@ -27,6 +27,10 @@ const DRAIN: Duration = Duration::from_secs(30);
 /// When anything needed does not start. The API server is not needed.
 pub fn run(host: Host, config: EngineConfig, arguments: &AgentArgs) -> Result<(), ServeFailure> {
     arguments.peer.warn();
+    if let Some(path) = host.locks.absent() {
+        let error = HostError::NoLockDirectory { path };
+        tracing::error!(%error, "volumes are published, and neither made nor changed");
+    }
     let (socket, listener) = Socket::bind(arguments.endpoint.path()).map_err(ServeError::from)?;
     let engine = Engine::start(host, config).map_err(ServeError::from)?;
     let runtime = runtime()?;

@@ -13,6 +13,7 @@ use super::place::{Allowed, Places};
 use crate::csi::Driver;
 use crate::engine::{CreateLv, Engine, EngineError, LvState, Request, Size, Wipe, tags};
 use crate::error::Kind;
+use crate::host::HostError;
 use crate::kube::crd::LvmVolume;
 use crate::kube::names::ACCESS_ANNOTATION;
 
@@ -215,6 +216,10 @@ impl Work<'_> {
         let mut broken = Vec::new();
         let mut silent = None;
         let all = self.engine.vg_names()?;
+        if let Some(path) = self.engine.host().locks.absent() {
+            let error = HostError::NoLockDirectory { path };
+            return Ok(refused(Kind::FailedPrecondition, error));
+        }
         for vg in all.iter().filter(|vg| allowed.contains(vg)) {
             match self.engine.outline(vg) {
                 Ok(outline) => {
@@ -377,7 +382,11 @@ impl Work<'_> {
         let owned = has(&lv, tags::OWNED);
         let missing: Vec<Tag> = [
             (tags::OWNED, true),
-            (tags::USE_UNKNOWN, !owned),
+            // Unless it was published before.
+            (
+                tags::USE_UNKNOWN,
+                !owned && tags::value(&lv.tags, tags::ACCESS).is_none(),
+            ),
             (tags::SHARED, object.spec.is_shared()),
         ]
         .into_iter()

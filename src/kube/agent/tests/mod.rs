@@ -6,6 +6,7 @@ mod create;
 mod delete;
 mod node;
 mod overtaken;
+mod unlocked;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -16,8 +16,13 @@ fn apply(object: &Value) {
 /// What the peer's controller, agent and provisioner leave behind: an LV by
 /// lvcreate without a tag, an LVMVolume with its finalizer and label, a PV, and
 /// here a claim that is bound to it.
-fn lay_down(story: &Story, class: &str, pv: &str) {
-    NODE.run(&format!("lvcreate -q -y -n {pv} -L 64m {VG}"));
+fn lay_down(story: &Story, class: &str, pv: &str, thin: bool) {
+    let size = if thin {
+        format!("-V 64m --thinpool {VG}_thinpool -L 128m")
+    } else {
+        "-L 64m".to_owned()
+    };
+    NODE.run(&format!("lvcreate -q -y -n {pv} {size} {VG}"));
     apply(&json!({
         "apiVersion": "local.openebs.io/v1alpha1", "kind": "LVMVolume",
         "metadata": {
@@ -28,7 +33,7 @@ fn lay_down(story: &Story, class: &str, pv: &str) {
         "spec": {
             "capacity": (64 << 20).to_string(), "ownerNodeID": NODE.name(),
             "vgPattern": format!("^{VG}$"), "volGroup": VG,
-            "shared": "no", "thinProvision": "no",
+            "shared": "no", "thinProvision": if thin { "yes" } else { "no" },
         },
         "status": {"state": "Ready"},
     }));
@@ -65,7 +70,7 @@ async fn the_peer_s_volume_lives_on_through_the_switch() {
     let pv = "pvc-0d7a1f4e-5a43-4f0e-9d6c-0a1b2c3d4e5f";
     // The peer's pods are gone, its kubelet mount is still there: what writes
     // now must not notice the switch.
-    lay_down(&story, &class, pv);
+    lay_down(&story, &class, pv, false);
     // In the background with streams of its own: the command returns meanwhile.
     NODE.run(&format!(
         "(mkfs.ext4 -q -F -m0 /dev/{VG}/{pv} && mkdir -p /run/peer && mount /dev/{VG}/{pv} \
@@ -89,6 +94,34 @@ async fn the_peer_s_volume_lives_on_through_the_switch() {
     story.grown("data", "96Mi").await;
     assert!(NODE.lv_size(VG, pv) >= 96 << 20);
     story.remove_pod("reader").await;
+    story.remove_claim("data").await;
+    story.end().await;
+}
+
+/// What we do not make we do not change either; but a pod gets it.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a cluster: cargo xtask cluster test"]
+async fn the_peer_s_thin_volume_is_used_as_it_is() {
+    let cluster = Cluster::connect().await;
+    let story = cluster.story("thin").await;
+    let class = story.class(Class::new("c")).await;
+    let pv = "pvc-7b1f0c52-5a43-4f0e-9d6c-0a1b2c3d4e60";
+    lay_down(&story, &class, pv, true);
+    NODE.run(&format!("mkfs.ext4 -q -F -m0 /dev/{VG}/{pv}"));
+    story.claim(Claim::new("data", &class, "64Mi")).await;
+    assert_eq!(story.bound("data").await, pv);
+    let write = "echo kept >/data/file && sync && exec sleep 1000000";
+    story.pod(Pod::new("writer", write).with("data")).await;
+    story.exec("writer", "grep -q kept /data/file").await;
+    let note = story.event_in(NAMESPACE, pv, "AdoptionFailed").await;
+    assert!(note.contains("thin"), "{note}");
+    let tags = NODE.run(&format!("lvs --noheadings -o lv_tags {VG}/{pv}"));
+    assert_eq!(tags.trim(), "");
+    story.remove_pod("writer").await;
+    // Its removal is lvm2's.
+    NODE.run(&format!(
+        "lvremove -q -y {VG}/{pv} && lvremove -q -y {VG}/{VG}_thinpool"
+    ));
     story.remove_claim("data").await;
     story.end().await;
 }
