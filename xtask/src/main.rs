@@ -9,6 +9,7 @@ mod artifacts;
 mod cluster;
 mod guest;
 mod levels;
+mod pace;
 mod panics;
 mod paths;
 mod power;

@@ -226,8 +226,8 @@ pub(crate) fn demo() -> Result<i32> {
 pub(crate) fn bench(profile: &str, args: &[OsString], json: Option<&Path>) -> Result<i32> {
     let built = artifacts::build(&[
         "bench",
-        "-p",
-        "lvcsi",
+        // As everywhere: nothing that other levels have compiled is compiled again.
+        "--workspace",
         "--bench",
         "provisioning",
         "--no-run",

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::pace::Pace;
 use crate::panics::Panics;
 use crate::proof::Proof;
 
@@ -17,6 +18,8 @@ pub(crate) struct Tally {
     pub(crate) failures: BTreeSet<String>,
     /// Why tests were skipped, each reason once.
     pub(crate) reasons: BTreeSet<String>,
+    /// The longest tests of programs that run one at a time.
+    pub(crate) longest: Vec<String>,
     /// What the suites counted, by their own lines `proof: …`.
     pub(crate) proofs: Vec<Proof>,
 }
@@ -46,6 +49,7 @@ impl Tally {
         self.skipped += other.skipped;
         self.failures.extend(other.failures);
         self.reasons.extend(other.reasons);
+        self.longest.extend(other.longest);
         for proof in other.proofs {
             self.add_proof(proof);
         }
@@ -133,10 +137,10 @@ pub(crate) struct Counter {
     shared: Arc<Mutex<Seen>>,
 }
 
-#[derive(Default)]
 struct Seen {
     tally: Tally,
     panics: Panics,
+    pace: Option<Pace>,
     line: Vec<u8>,
 }
 
@@ -150,14 +154,31 @@ impl Seen {
         let line = line.trim_end_matches('\r');
         self.tally.read_line(line);
         self.panics.read_line(line);
+        if let Some(pace) = &mut self.pace {
+            pace.read_line(line);
+        }
         self.line.clear();
     }
 }
 
 impl Counter {
     pub(crate) fn new() -> Self {
+        Self::with(None)
+    }
+
+    /// For programs that run one test at a time: the longest are told.
+    pub(crate) fn in_turn() -> Self {
+        Self::with(Some(Pace::new()))
+    }
+
+    fn with(pace: Option<Pace>) -> Self {
         Self {
-            shared: Arc::default(),
+            shared: Arc::new(Mutex::new(Seen {
+                tally: Tally::default(),
+                panics: Panics::default(),
+                pace,
+                line: Vec::new(),
+            })),
         }
     }
 
@@ -167,6 +188,7 @@ impl Counter {
         let mut tally = shared.tally.clone();
         let failures = tally.failures.iter();
         tally.failures = failures.map(|test| shared.panics.explain(test)).collect();
+        tally.longest = shared.pace.as_ref().map(Pace::longest).unwrap_or_default();
         tally
     }
 }

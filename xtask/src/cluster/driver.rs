@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use lexopt::prelude::*;
 
+use super::Build;
 use super::binaries;
 use super::control::Control;
 use super::node::Node;
@@ -89,13 +90,13 @@ impl Arguments {
     }
 
     /// The cluster that is up, or a new one with the driver.
-    fn cluster(&self, nodes: u16) -> Result<Control> {
+    fn cluster(&self, nodes: u16, build: Build) -> Result<Control> {
         if self.running {
             let control = Control::new(&binaries::prepare()?);
             control.nodes()?;
             return Ok(control);
         }
-        let control = super::start(nodes)?;
+        let control = super::start(nodes, build)?;
         install(&control)?;
         Ok(control)
     }
@@ -125,7 +126,7 @@ pub(super) fn demo(parser: lexopt::Parser) -> Result<i32> {
     let arguments = Arguments::read(parser)?;
     let built = artifacts::build(&["build", "--workspace", "--bins"])?;
     let demo = artifacts::find(&built, "bin", "lvcsi-cluster-demo")?;
-    let control = arguments.cluster(1)?;
+    let control = arguments.cluster(1, Build::Tests)?;
     let status = program(&control, demo)?
         .status()
         .context("cannot start the demonstration")?;
@@ -157,8 +158,8 @@ pub(crate) fn level(length: Length) -> Result<Tally> {
 fn tests(arguments: &Arguments, length: Length) -> Result<Tally> {
     let built = artifacts::build(&["test", "--workspace", "--no-run", "--test", "cluster"])?;
     let tests = artifacts::find(&built, "test", "cluster")?;
-    let control = arguments.cluster(2)?;
-    let counter = Counter::new();
+    let control = arguments.cluster(2, Build::Tests)?;
+    let counter = Counter::in_turn();
     let mut child = program(&control, tests)?
         .args(["--include-ignored", "--test-threads=1"])
         .args(&arguments.rest)
@@ -179,7 +180,7 @@ pub(super) fn bench(parser: lexopt::Parser) -> Result<i32> {
     let arguments = Arguments::read(parser)?;
     let built = artifacts::build(&["build", "--workspace", "--bins"])?;
     let bench = artifacts::find(&built, "bin", "lvcsi-cluster-bench")?;
-    let control = arguments.cluster(1)?;
+    let control = arguments.cluster(1, Build::Release)?;
     let mut command = program(&control, bench)?;
     command.args(&arguments.rest);
     if let Some(json) = &arguments.json {

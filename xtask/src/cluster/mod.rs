@@ -35,11 +35,12 @@ guests with a real device-mapper.
 
 Usage: cargo xtask cluster COMMAND
 
-  up [--nodes N]        start it with the driver and leave it running  [default: 1 node]
+  up [--nodes N] [--release]
+                        start it with the driver and leave it running  [default: 1 node]
   down                  stop it and remove what it left
   demo                  a volume's life as its user sees it, on a cluster of one node
   test [FILTER...]      the tests, on a cluster of two nodes
-  bench [--json FILE]   latencies beside those of a driver that does nothing
+  bench [--json FILE]   latencies beside those of a driver that does nothing, of a release
   exec NODE -- CMD      run a shell command on a node (node1, node2)
   kubectl ARG...        kubectl with the administrator's kubeconfig
   stop api|NODE         stop the API server; pull a node's plug
@@ -81,16 +82,18 @@ pub(crate) fn command(mut parser: lexopt::Parser) -> Result<i32> {
 
 fn up(mut parser: lexopt::Parser) -> Result<i32> {
     let mut nodes = 1;
+    let mut build = Build::Tests;
     while let Some(arg) = parser.next()? {
         match arg {
             Long("nodes") => nodes = parser.value()?.parse()?,
+            Long("release") => build = Build::Release,
             other => return Err(other.unexpected().into()),
         }
     }
     if !(1..=4).contains(&nodes) {
         bail!("--nodes {nodes}: must be from 1 to 4");
     }
-    let control = start(nodes)?;
+    let control = start(nodes, build)?;
     driver::install(&control)?;
     println!(
         "the cluster is up; for kubectl:\n  export KUBECONFIG={} PATH={}:$PATH",
@@ -100,11 +103,29 @@ fn up(mut parser: lexopt::Parser) -> Result<i32> {
     Ok(0)
 }
 
+/// How the driver in the images is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Build {
+    /// Quickly, with every check.
+    Tests,
+    /// As users get it.
+    Release,
+}
+
+impl Build {
+    fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Tests => &["build", "--workspace", "--bins"],
+            Self::Release => &["build", "--workspace", "--bins", "--release"],
+        }
+    }
+}
+
 /// Starts the control plane and the nodes from nothing.
-fn start(nodes: u16) -> Result<Control> {
+fn start(nodes: u16, build: Build) -> Result<Control> {
     apt::ensure(GROUPS)?;
     let tools = binaries::prepare()?;
-    let built = artifacts::build(&["build", "--workspace", "--bins"])?;
+    let built = artifacts::build(build.arguments())?;
     images::make(
         &artifacts::find(&built, "bin", "lvcsi")?,
         &artifacts::find(&built, "bin", "lvcsi-null-driver")?,

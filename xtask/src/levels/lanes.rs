@@ -96,6 +96,7 @@ pub(super) fn write(path: &Path, tally: &Tally) -> Result<()> {
         "skipped": tally.skipped,
         "failures": tally.failures,
         "reasons": tally.reasons,
+        "longest": tally.longest,
         "proofs": proofs,
     });
     std::fs::write(path, value.to_string())
@@ -122,6 +123,7 @@ fn read(path: &Path) -> Result<Tally> {
         skipped: number("skipped")?,
         failures: texts("failures").map(str::to_owned).collect(),
         reasons: texts("reasons").map(str::to_owned).collect(),
+        longest: texts("longest").map(str::to_owned).collect(),
         proofs: texts("proofs").map(Proof::read).collect(),
     })
 }
@@ -156,6 +158,7 @@ mod tests {
             skipped: 2,
             failures: ["a::b".to_owned()].into(),
             reasons: ["needs a \"kernel\"".to_owned()].into(),
+            longest: vec!["a::b 7 s".to_owned()],
             proofs: vec![Proof::read("crash points: 12, lost: 0")],
         };
         write(&dir, &tally).unwrap();

@@ -53,6 +53,9 @@ impl Length {
     }
 }
 
+/// Of levels that take longer the longest tests are told.
+const LONG: Duration = Duration::from_secs(120);
+
 /// In the order in which a person wants to hear of a failure.
 const LEVELS: &[Level] = &[
     Level {
@@ -285,6 +288,11 @@ fn report(outcomes: &[Outcome]) -> i32 {
             reasons.join("; ")
         );
         total.add(tally.clone());
+    }
+    for Outcome { name, tally, time } in outcomes {
+        if *time > LONG && !tally.longest.is_empty() {
+            println!("{name}: longest: {}", tally.longest.join(", "));
+        }
     }
     for Outcome { name, tally, .. } in outcomes {
         for failure in &tally.failures {

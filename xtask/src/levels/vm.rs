@@ -87,7 +87,7 @@ pub(super) fn demo(_: Length) -> Result<Tally> {
 }
 
 fn counted(options: &Options, argv: &[OsString]) -> Result<(Tally, i32)> {
-    let counter = Counter::new();
+    let counter = Counter::in_turn();
     let streams = Streams {
         stdout: Box::new(counter.clone()),
         stderr: Box::new(std::io::stderr()),
