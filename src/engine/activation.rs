@@ -131,7 +131,7 @@ fn create(
         load(host, vg, lv, dev, want).and_then(|()| resume_as(host, vg, lv, dev, want, exposure));
     if let Err(error) = ready {
         // The device is ours, empty and useless: leave nothing behind.
-        if let Err(left) = host.dm.remove(dev, &want.name, names(vg, lv), exposure) {
+        if let Err(left) = host.dm.remove(dev, &want.name, names(vg, lv)) {
             tracing::warn!(device = %want.name, error = %left, "an unused device stays behind");
         }
         return Err(error);
@@ -238,7 +238,7 @@ pub(super) fn announce(
         .map_err(|error| host_error(vg, lv, error))?;
     resume(host, vg, lv, dev, want).inspect_err(|_| {
         // A device that holds back I/O is worse than none.
-        if let Err(left) = host.dm.remove(dev, &want.name, names(vg, lv), exposure(lv)) {
+        if let Err(left) = host.dm.remove(dev, &want.name, names(vg, lv)) {
             tracing::warn!(device = %want.name, error = %left, "a suspended device stays behind");
         }
     })
@@ -257,7 +257,7 @@ pub(super) fn deactivate(host: &Host, vg: &Vg, lv: &Lv) -> Result<bool, EngineEr
         return Ok(false);
     };
     host.dm
-        .remove(device.dev, &device.name, names(vg, lv), exposure(lv))
+        .remove(device.dev, &device.name, names(vg, lv))
         .map_err(|error| host_error(vg, lv, error))?;
     Ok(true)
 }

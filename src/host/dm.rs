@@ -94,13 +94,7 @@ pub trait DeviceMapper: Send + Sync {
     ) -> HostResult<()>;
     /// Removes the device; retries while udev holds it for a moment.
     /// Fails with `Busy` if it stays open.
-    fn remove(
-        &self,
-        dev: DevNo,
-        name: &str,
-        vg_lv: Option<(&str, &str)>,
-        exposure: Exposure,
-    ) -> HostResult<()>;
+    fn remove(&self, dev: DevNo, name: &str, vg_lv: Option<(&str, &str)>) -> HostResult<()>;
     /// Looks a device up by uuid.
     fn by_uuid(&self, uuid: &str) -> HostResult<Option<DmDevice>>;
     /// The live table (or the inactive one).

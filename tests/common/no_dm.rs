@@ -48,7 +48,7 @@ impl DeviceMapper for NoDm {
     ) -> HostResult<()> {
         absent("rename", from)
     }
-    fn remove(&self, _: DevNo, name: &str, _: Link<'_>, _: Exposure) -> HostResult<()> {
+    fn remove(&self, _: DevNo, name: &str, _: Link<'_>) -> HostResult<()> {
         absent("remove", name)
     }
     fn by_uuid(&self, _: &str) -> HostResult<Option<DmDevice>> {

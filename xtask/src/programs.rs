@@ -80,8 +80,10 @@ pub(crate) struct Programs {
 /// How many of the tests a VM runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Breadth {
-    /// All: one VM does.
+    /// All but those of [`DEEP`].
     Full(Length),
+    /// Those of [`DEEP`]: one VM does.
+    Deep(Length),
     /// What can come out differently without udev.
     WithoutUdev(Length),
     /// What can come out differently on another machine.
@@ -91,13 +93,24 @@ pub(crate) enum Breadth {
 impl Breadth {
     fn left_out(self) -> impl Iterator<Item = &'static str> {
         let lists: &[&[&str]] = match self {
-            Self::Full(Length::Nightly) => &[],
-            Self::Full(Length::Short) => &[NIGHT],
-            Self::WithoutUdev(Length::Nightly) | Self::OtherMachine(Length::Nightly) => &[DEEP],
+            Self::Deep(Length::Nightly) => &[],
+            Self::Deep(Length::Short) => &[NIGHT],
+            Self::Full(Length::Nightly)
+            | Self::WithoutUdev(Length::Nightly)
+            | Self::OtherMachine(Length::Nightly) => &[DEEP],
+            Self::Full(Length::Short) => &[DEEP, NIGHT],
             Self::WithoutUdev(Length::Short) => &[DEEP, ONCE, NIGHT],
             Self::OtherMachine(Length::Short) => &[DEEP, ONCE, KERNEL],
         };
         lists.iter().copied().flatten().copied().chain([STORM])
+    }
+
+    /// The only ones that are wanted; none means all.
+    fn chosen(self) -> &'static [&'static str] {
+        match self {
+            Self::Deep(_) => DEEP,
+            _ => &[],
+        }
     }
 }
 
@@ -119,6 +132,13 @@ impl DeviceTest {
             .into_iter()
             .chain(breadth.left_out().flat_map(|name| ["--skip", name]))
             .chain(self.filter)
+            .chain(breadth.chosen().iter().copied())
+    }
+
+    /// The program that has the tests of whole operations.
+    fn is_guest(&self) -> bool {
+        let name = self.path.file_name().unwrap_or_default();
+        name.to_string_lossy().starts_with("guest-")
     }
 }
 
@@ -155,10 +175,7 @@ impl Programs {
 
     /// The command that runs the storm.
     pub(crate) fn storm(&self) -> Result<Vec<OsString>> {
-        let tests = self.tests.iter().find(|test| {
-            let name = test.path.file_name().unwrap_or_default();
-            name.to_string_lossy().starts_with("guest-")
-        });
+        let tests = self.tests.iter().find(|test| test.is_guest());
         let tests = tests.context("cargo built no test program for the guest")?;
         let mut argv = vec![tests.path.clone().into()];
         argv.extend(["--include-ignored", "--nocapture", STORM].map(OsString::from));
@@ -169,7 +186,11 @@ impl Programs {
     pub(crate) fn device_tests(&self, breadth: Breadth) -> Vec<OsString> {
         let mut script = "status=0\n".to_owned();
         let mut argv: Vec<OsString> = vec!["sh".into(), "-c".into()];
-        for (number, test) in (1..).zip(&self.tests) {
+        let wanted = || {
+            let all = self.tests.iter();
+            all.filter(|test| breadth.chosen().is_empty() || test.is_guest())
+        };
+        for (number, test) in (1..).zip(wanted()) {
             let args: Vec<_> = test.args(breadth).collect();
             script.push_str(&format!(
                 "\"${{{number}}}\" {} || status=$?\n",
@@ -178,7 +199,7 @@ impl Programs {
         }
         script.push_str("exit $status");
         argv.extend([script.into(), "sh".into()]);
-        argv.extend(self.tests.iter().map(|test| test.path.clone().into()));
+        argv.extend(wanted().map(|test| test.path.clone().into()));
         argv
     }
 }

@@ -269,7 +269,7 @@ fn remove_orphan(host: &Host, uuid: &str) -> Result<(), EngineError> {
         .filter(|(_, _, layer)| layer.is_none())
         .map(|(vg, lv, _)| (vg.as_str(), lv.as_str()));
     host.dm
-        .remove(device.dev, &device.name, vg_lv, Exposure::Visible)
+        .remove(device.dev, &device.name, vg_lv)
         .map_err(|error| host_error(&device.name, error))
 }
 

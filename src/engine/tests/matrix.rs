@@ -211,8 +211,7 @@ fn one_trial(story: &Story, number: u64, call: &Call, fault: Fault, reach: Reach
 fn run_down(sim: &SimHost, engine: Engine, disk: lvm2::tables::DevNo, what: &str) {
     for entry in engine.host().dm.list().unwrap() {
         let dm = &engine.host().dm;
-        dm.remove(entry.dev, &entry.name, None, crate::host::Exposure::Hidden)
-            .unwrap();
+        dm.remove(entry.dev, &entry.name, None).unwrap();
     }
     drop(engine);
     eventually(&format!("{what}: a disk stays open"), || {

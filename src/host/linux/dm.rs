@@ -90,6 +90,10 @@ impl LinuxDeviceMapper {
     }
 }
 
+/// What the event of a removal tells udev: its rules take no flags from it, and for
+/// one that has any they start a program, to tell somebody who does not wait.
+const NO_FLAGS: u32 = 0;
+
 /// What the event of a change tells udev. There is no cookie in it: we never
 /// wait for udev, and a cookie that nobody waits for would stay behind.
 fn event(udev: bool, exposure: Exposure) -> u32 {
@@ -242,19 +246,12 @@ impl DeviceMapper for LinuxDeviceMapper {
         Ok(())
     }
 
-    fn remove(
-        &self,
-        dev: DevNo,
-        name: &str,
-        vg_lv: Option<(&str, &str)>,
-        exposure: Exposure,
-    ) -> HostResult<()> {
+    fn remove(&self, dev: DevNo, name: &str, vg_lv: Option<(&str, &str)>) -> HostResult<()> {
         let control = &self.control()?.raw;
-        let event = self.event(exposure);
         let until = Instant::now() + REMOVE_PATIENCE;
         let mut next = PAUSES.0;
         loop {
-            match control.remove(&id(dev), event) {
+            match control.remove(&id(dev), NO_FLAGS) {
                 Ok(_) => break,
                 // Somebody else was faster.
                 Err(error) if error.raw_os_error() == Some(libc::ENXIO) => break,

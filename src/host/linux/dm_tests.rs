@@ -135,7 +135,7 @@ fn life(udev: bool) {
 
     let held = std::fs::File::open(dm.node(dev).unwrap()).unwrap();
     let start = Instant::now();
-    match dm.remove(dev, &to, new, Exposure::Visible) {
+    match dm.remove(dev, &to, new) {
         Err(HostError::Busy { device, open_count }) => {
             assert_eq!(device, to);
             assert!(open_count >= 1);
@@ -148,9 +148,9 @@ fn life(udev: bool) {
         pause(Duration::from_millis(300));
         drop(held);
     });
-    dm.remove(dev, &to, new, Exposure::Visible).unwrap();
+    dm.remove(dev, &to, new).unwrap();
     waker.join().unwrap();
-    dm.remove(dev, &to, new, Exposure::Visible).unwrap();
+    dm.remove(dev, &to, new).unwrap();
     assert_eq!(dm.by_uuid(&uuid).unwrap(), None);
     assert!(appears(&new_link, false) && appears(&Path::new("/dev/mapper").join(&to), false));
     assert!(
@@ -202,7 +202,7 @@ fn creates_and_removes_at_full_speed() {
                 .open(dm.node(dev).unwrap())
                 .unwrap(),
         );
-        dm.remove(dev, &name, lv, Exposure::Visible)
+        dm.remove(dev, &name, lv)
             .unwrap_or_else(|error| panic!("{round}: {error}"));
     }
     assert!(appears(&Path::new("/dev").join(&vg), false));
@@ -238,10 +238,9 @@ fn lvs_do_not_count_as_new_devices() {
     };
     let dev = make(&name, &uuid);
     assert_eq!(events.generation(), before);
-    dm.remove(dev, &name, None, Exposure::Visible).unwrap();
+    dm.remove(dev, &name, None).unwrap();
     assert_eq!(events.generation(), before);
     let dev = make("lvcsi-test-other", "TEST-other");
     assert_ne!(events.generation(), before);
-    dm.remove(dev, "lvcsi-test-other", None, Exposure::Visible)
-        .unwrap();
+    dm.remove(dev, "lvcsi-test-other", None).unwrap();
 }

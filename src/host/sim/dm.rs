@@ -234,13 +234,7 @@ impl DeviceMapper for Process {
         Ok(())
     }
 
-    fn remove(
-        &self,
-        dev: DevNo,
-        name: &str,
-        _vg_lv: Option<(&str, &str)>,
-        _exposure: Exposure,
-    ) -> HostResult<()> {
+    fn remove(&self, dev: DevNo, name: &str, _vg_lv: Option<(&str, &str)>) -> HostResult<()> {
         let entered = self.enter(CallKind::DmRemove, name, 0, 0);
         let mut state = entered.map_err(|e| failed("remove", name, e))?.state;
         let uuid = state.mapped_ref("remove", dev)?.uuid.clone();

@@ -71,15 +71,9 @@ impl DeviceMapper for Mapper {
         })
     }
 
-    fn remove(
-        &self,
-        dev: DevNo,
-        name: &str,
-        vg_lv: Option<(&str, &str)>,
-        exposure: Exposure,
-    ) -> HostResult<()> {
+    fn remove(&self, dev: DevNo, name: &str, vg_lv: Option<(&str, &str)>) -> HostResult<()> {
         self.calls.during("DM_DEV_REMOVE", name.into(), || {
-            self.inner.remove(dev, name, vg_lv, exposure)
+            self.inner.remove(dev, name, vg_lv)
         })
     }
 

@@ -108,6 +108,13 @@ const LEVELS: &[Level] = &[
         run: vm::guest,
     },
     Level {
+        name: "guest-deep",
+        what: "the same with devices that fail or hang, stacks of them, and VGs that lvm2 changes",
+        groups: &[Group::Build, Group::Guest],
+        lane: Lane::Beside,
+        run: vm::guest_deep,
+    },
+    Level {
         name: "vagrant",
         what: "the guest tests on loop devices in a Vagrant VM",
         groups: &[Group::Build, Group::Guest, Group::Vagrant],

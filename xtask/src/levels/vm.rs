@@ -15,14 +15,18 @@ use crate::tools;
 const MINUTE: u64 = 60;
 
 pub(super) fn guest(length: Length) -> Result<Tally> {
-    device_tests(true, length)
+    device_tests(true, Breadth::Full(length), length)
+}
+
+pub(super) fn guest_deep(length: Length) -> Result<Tally> {
+    device_tests(true, Breadth::Deep(length), length)
 }
 
 pub(super) fn guest_without_udev(length: Length) -> Result<Tally> {
-    device_tests(false, length)
+    device_tests(false, Breadth::WithoutUdev(length), length)
 }
 
-fn device_tests(udev: bool, length: Length) -> Result<Tally> {
+fn device_tests(udev: bool, breadth: Breadth, length: Length) -> Result<Tally> {
     let programs = Programs::build()?;
     let mut env = programs.env();
     env.extend(length.env().map(|(key, value)| (key.into(), value.into())));
@@ -35,11 +39,6 @@ fn device_tests(udev: bool, length: Length) -> Result<Tally> {
         timeout: Duration::from_secs(timeout * MINUTE),
         env,
         ..Options::default()
-    };
-    let breadth = if udev {
-        Breadth::Full(length)
-    } else {
-        Breadth::WithoutUdev(length)
     };
     let (tally, status) = counted(&options, &programs.device_tests(breadth))?;
     Ok(tally.with_status(status))

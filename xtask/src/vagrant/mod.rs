@@ -134,7 +134,7 @@ fn down() -> Result<()> {
 }
 
 fn tests_in_vm(programs: &Programs, length: Length) -> Result<Tally> {
-    let mut counter = Counter::new();
+    let mut counter = Counter::in_turn();
     let mut worst = 0;
     for test in programs.tests.iter().filter(|test| test.loop_level) {
         let args: Vec<_> = test.args(Breadth::OtherMachine(length)).collect();

@@ -190,7 +190,7 @@ fn an_open_device_is_not_removed() {
     let (sim, host) = machine();
     let lower = mapped(&host, "lower", &[target(0, 4096, "linear", "8:0 0")]);
     let upper = mapped(&host, "upper", &[target(0, 2048, "linear", "253:0 0")]);
-    let remove = |dev, name| host.dm.remove(dev, name, None, Exposure::Visible);
+    let remove = |dev, name| host.dm.remove(dev, name, None);
     assert!(matches!(
         remove(lower, "lower"),
         Err(HostError::Busy { open_count: 1, .. })

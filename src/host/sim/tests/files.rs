@@ -87,7 +87,7 @@ fn a_file_system_is_made_mounted_grown_and_keeps_its_device_busy() {
         "fsck of a mounted file system"
     );
     assert!(matches!(
-        host.dm.remove(dev, "lv", None, Exposure::Visible),
+        host.dm.remove(dev, "lv", None),
         Err(HostError::Busy { open_count: 1, .. })
     ));
     assert_eq!(fs.usage(target_dir).unwrap().total_bytes, 32 * MIB);
@@ -106,7 +106,7 @@ fn a_file_system_is_made_mounted_grown_and_keeps_its_device_busy() {
     fs.unmount(target_dir).unwrap();
     fs.unmount(target_dir).unwrap();
     fs.remove_path(target_dir).unwrap();
-    host.dm.remove(dev, "lv", None, Exposure::Visible).unwrap();
+    host.dm.remove(dev, "lv", None).unwrap();
 }
 
 #[test]
