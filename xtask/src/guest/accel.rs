@@ -22,6 +22,16 @@ pub(crate) enum Accel {
 }
 
 impl Accel {
+    /// What the kernel is told about it. Emulated processors share the counter of the
+    /// machine below, which Linux does not believe without being told, and then every
+    /// look at a clock is an access to an emulated timer chip.
+    pub(super) fn kernel_arguments(self) -> &'static str {
+        match self {
+            Self::Kvm => "",
+            Self::Tcg => "tsc=reliable",
+        }
+    }
+
     /// The arguments that QEMU takes for it.
     pub(crate) fn args(self) -> &'static [&'static str] {
         match self {

@@ -103,8 +103,11 @@ impl Machine<'_> {
             .args([
                 "-append",
                 // What passes on a kernel that has failed proves nothing.
-                "console=ttyS0 loglevel=6 oops=panic panic=-1 mitigations=off random.trust_cpu=on \
-                 net.ifnames=0 no_timer_check lvcsi.mode=run",
+                &format!(
+                    "console=ttyS0 loglevel=6 oops=panic panic=-1 mitigations=off \
+                     random.trust_cpu=on net.ifnames=0 no_timer_check {} lvcsi.mode=run",
+                    self.accel.kernel_arguments()
+                ),
             ])
             .arg("-serial")
             .arg(with_path("file:", self.console, ""))
