@@ -12,6 +12,7 @@ pub mod crd;
 pub mod events;
 pub mod failure;
 pub mod names;
+pub mod partial;
 pub mod patch;
 pub mod quantity;
 pub mod uses;

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{Api, ListParams};
 use kube::runtime::{WatchStreamExt, watcher};
@@ -13,6 +12,7 @@ use tokio::sync::watch;
 use tokio_stream::{Stream, StreamExt};
 
 use crate::kube::crd::{LvmNode, LvmVolume};
+use crate::kube::partial::Node;
 
 /// First wait before the API server is asked again; it doubles.
 const FIRST: Duration = Duration::from_millis(500);

@@ -2,7 +2,6 @@
 //! of our own fields or bound to the version that was judged, so nothing that
 //! somebody else wrote meanwhile is lost.
 
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
@@ -10,6 +9,7 @@ use serde_json::{Value, json};
 use super::facts::{ClaimFacts, ClaimKey};
 use crate::kube::crd::{LvmSnapshot, LvmVolume};
 use crate::kube::names::{MANAGER, PVC_ANNOTATION, PVC_FINALIZER};
+use crate::kube::partial::Claim;
 
 /// How often a change of a claim is tried again when others change it too.
 const CONFLICTS: usize = 10;
@@ -51,7 +51,7 @@ impl Server {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    fn claims(&self, key: &ClaimKey) -> Api<PersistentVolumeClaim> {
+    fn claims(&self, key: &ClaimKey) -> Api<Claim> {
         Api::namespaced(self.client.clone(), &key.0)
     }
 

@@ -3,13 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
-use k8s_openapi::api::storage::v1::CSINode;
 use kube::ResourceExt;
 
 use super::schedule::Unusable;
 use crate::kube::crd::LvmSnapshot;
 use crate::kube::names::{PVC_ANNOTATION, PVC_FINALIZER, VOLUME_LABEL};
+use crate::kube::partial::{Claim, Node, Pod};
 
 /// A Node.
 #[derive(Clone, Debug, Default)]
@@ -24,22 +23,13 @@ pub(super) struct NodeFacts {
 
 impl From<&Node> for NodeFacts {
     fn from(node: &Node) -> Self {
-        let conditions = node.status.as_ref().and_then(|s| s.conditions.as_deref());
-        let is = |kind: &str| {
-            let of_kind = conditions
-                .unwrap_or_default()
-                .iter()
-                .find(|c| c.type_ == kind);
-            of_kind.is_some_and(|condition| condition.status == "True")
-        };
-        let spec = node.spec.as_ref();
-        let cordoned = spec.and_then(|spec| spec.unschedulable) == Some(true);
+        let is = |kind| node.status.is(kind);
         let unusable = if node.metadata.deletion_timestamp.is_some() {
             Some(Unusable::Gone)
         } else if !is("Ready") {
             Some(Unusable::NotReady)
         } else {
-            cordoned.then_some(Unusable::Cordoned)
+            node.spec.unschedulable.then_some(Unusable::Cordoned)
         };
         Self {
             labels: node.labels().clone(),
@@ -47,11 +37,6 @@ impl From<&Node> for NodeFacts {
             pressed: is("MemoryPressure") || is("DiskPressure") || is("PIDPressure"),
         }
     }
-}
-
-/// Whether the kubelet of this node knows the driver.
-pub(super) fn knows_driver(node: &CSINode, driver: &str) -> bool {
-    node.spec.drivers.iter().any(|d| d.name == driver)
 }
 
 /// An agent's pod.
@@ -66,15 +51,10 @@ pub(super) struct AgentFacts {
 impl AgentFacts {
     /// The pod's, once it has a node.
     pub(super) fn of(pod: &Pod) -> Option<Self> {
-        let node = pod.spec.as_ref()?.node_name.clone()?;
-        let conditions = pod.status.as_ref().and_then(|s| s.conditions.as_deref());
-        let ready = conditions
-            .unwrap_or_default()
-            .iter()
-            .any(|c| c.type_ == "Ready" && c.status == "True");
+        let ready = pod.status.is("Ready") && pod.metadata.deletion_timestamp.is_none();
         Some(Self {
-            node,
-            ready: ready && pod.metadata.deletion_timestamp.is_none(),
+            node: pod.spec.node_name.clone()?,
+            ready,
         })
     }
 }
@@ -97,10 +77,10 @@ pub(super) struct ClaimFacts {
     pub(super) volume: Option<String>,
 }
 
-impl From<&PersistentVolumeClaim> for ClaimFacts {
-    fn from(claim: &PersistentVolumeClaim) -> Self {
-        let phase = claim.status.as_ref().and_then(|s| s.phase.as_deref());
-        let volume = claim.spec.as_ref().and_then(|s| s.volume_name.as_deref());
+impl From<&Claim> for ClaimFacts {
+    fn from(claim: &Claim) -> Self {
+        let phase = claim.status.phase.as_deref();
+        let volume = claim.spec.volume_name.as_deref();
         Self {
             uid: claim.uid().unwrap_or_default(),
             bound: phase == Some("Bound") || volume.is_some_and(|name| !name.is_empty()),

@@ -4,8 +4,6 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
-use k8s_openapi::api::storage::v1::CSINode;
 use kube::api::Api;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, Resource, ResourceExt};
@@ -13,8 +11,9 @@ use serde::de::DeserializeOwned;
 use tokio_stream::StreamExt;
 
 use super::cluster::{Cluster, Watched};
-use super::facts::{AgentFacts, ClaimFacts, ClaimKey, NodeFacts, SnapshotFacts, knows_driver};
+use super::facts::{AgentFacts, ClaimFacts, ClaimKey, NodeFacts, SnapshotFacts};
 use crate::kube::crd::{LvmNode, LvmSnapshot, LvmVolume};
+use crate::kube::partial::{Claim, KubeletDrivers, Node, Pod};
 
 /// Where and what to watch.
 #[derive(Clone, Debug)]
@@ -86,8 +85,8 @@ pub(super) async fn feed(client: Client, scope: Scope, cluster: Arc<Cluster>) {
         Seen::One(one) => c.put_node(&one.name_any(), NodeFacts::from(&one)),
         Seen::Gone(one) => c.drop_node(&one.name_any()),
     });
-    let kubelets: Api<CSINode> = Api::all(client.clone());
-    let knows = |one: &CSINode| knows_driver(one, &driver);
+    let kubelets: Api<KubeletDrivers> = Api::all(client.clone());
+    let knows = |one: &KubeletDrivers| one.spec.knows(&driver);
     let kubelets = follow(kubelets, whole(), Watched::Kubelets, c, |seen| match seen {
         Seen::All(all) => {
             let knowing = all.iter().filter(|one| knows(one));
@@ -104,10 +103,8 @@ pub(super) async fn feed(client: Client, scope: Scope, cluster: Arc<Cluster>) {
         Seen::One(one) => c.put_agent(&one.name_any(), AgentFacts::of(&one)),
         Seen::Gone(one) => c.put_agent(&one.name_any(), None),
     });
-    let claims: Api<PersistentVolumeClaim> = Api::all(client.clone());
-    let key = |one: &PersistentVolumeClaim| -> ClaimKey {
-        (one.namespace().unwrap_or_default(), one.name_any())
-    };
+    let claims: Api<Claim> = Api::all(client.clone());
+    let key = |one: &Claim| -> ClaimKey { (one.namespace().unwrap_or_default(), one.name_any()) };
     let claims = follow(claims, whole(), Watched::Claims, c, |seen| match seen {
         Seen::All(all) => {
             let facts = all.iter().map(|one| (key(one), ClaimFacts::from(one)));
