@@ -1,6 +1,6 @@
 //! From a volume's id to its LV.
 
-use lvm2::name::LvName;
+use lvm2::name::{LvName, VgName};
 
 use crate::engine::{LvState, tags};
 
@@ -29,7 +29,7 @@ impl Driver {
         let Ok(name) = LvName::new(id) else {
             return Ok(None);
         };
-        self.choose(id, self.engine.find(&name).of_volume(id)?)
+        choose(id, self.engine.find(&name).of_volume(id)?)
     }
 
     /// The volume with this id as it was last seen, complete or not, without
@@ -38,12 +38,34 @@ impl Driver {
         let Ok(name) = LvName::new(id) else {
             return Ok(None);
         };
-        self.choose(id, self.engine.find_known(&name).of_volume(id)?)
+        choose(id, self.engine.find_known(&name).of_volume(id)?)
     }
 
-    fn choose(&self, id: &str, lvs: Vec<LvState>) -> Result<Option<LvState>, CsiError> {
-        let made_in = || self.cluster.as_ref()?.made_in(id);
-        choose(id, lvs, made_in)
+    /// The complete volume with this id, for those who use what is in it: also an
+    /// LV that nobody marked, if the cluster has the volume in its VG. The peer
+    /// marks none, and what is not taken over yet, or cannot be, is in use all the
+    /// same. A VG that is not this host's to change is not believed to be.
+    pub(super) fn usable(&self, id: &str) -> Result<LvState, CsiError> {
+        let foreign = match self.volume(id) {
+            Err(error @ CsiError::Foreign { .. }) => error,
+            known => return known,
+        };
+        let made_in = self.cluster.as_ref().and_then(|c| c.made_in(id));
+        let vg = made_in.and_then(|vg| VgName::new(&vg).ok());
+        let (Some(vg), Ok(name)) = (vg, LvName::new(id)) else {
+            return Err(foreign);
+        };
+        let outline = self.engine.outline(&vg).of_volume(id)?;
+        outline.permitted().of_volume(id)?;
+        let mut found = self.engine.find(&name).of_volume(id)?;
+        found.retain(|lv| lv.vg == vg);
+        match (found.pop(), found.is_empty()) {
+            (Some(lv), true) if has_tag(&lv, tags::INCOMPLETE) => Err(CsiError::Incomplete {
+                volume: id.to_owned(),
+            }),
+            (Some(lv), true) => Ok(lv),
+            _ => Err(foreign),
+        }
     }
 
     /// The complete volume with this id.
@@ -54,22 +76,10 @@ impl Driver {
     }
 }
 
-/// Of the LVs that have the volume's name, the one that is ours, or the one in the
-/// VG that the cluster has the volume in.
-fn choose(
-    id: &str,
-    lvs: Vec<LvState>,
-    made_in: impl FnOnce() -> Option<String>,
-) -> Result<Option<LvState>, CsiError> {
+/// Of the LVs that have the volume's name, the one that is ours.
+fn choose(id: &str, lvs: Vec<LvState>) -> Result<Option<LvState>, CsiError> {
     let (mut ours, others): (Vec<_>, Vec<_>) =
         lvs.into_iter().partition(|lv| has_tag(lv, tags::OWNED));
-    if ours.is_empty()
-        && !others.is_empty()
-        && let Some(vg) = made_in()
-        && let Some(lv) = others.iter().find(|lv| lv.vg.as_str() == vg)
-    {
-        return Ok(Some(lv.clone()));
-    }
     match (ours.pop(), others.first()) {
         (Some(lv), _) if ours.is_empty() => Ok(Some(lv)),
         (Some(lv), _) => {
@@ -110,7 +120,6 @@ pub(super) mod tests {
 
     #[test]
     fn only_what_the_driver_made_is_a_volume() {
-        let choose = |id, lvs| choose(id, lvs, || None);
         assert!(choose("a", vec![]).unwrap().is_none());
         let other = lv("sys", "a", &["lvcsi.fs=ext4"]);
         assert!(matches!(
@@ -122,17 +131,5 @@ pub(super) mod tests {
         assert_eq!(found.vg.as_str(), "data");
         let twice = choose("a", vec![ours.clone(), lv("more", "a", &["lvcsi"])]).unwrap_err();
         assert!(twice.to_string().contains("data") && twice.to_string().contains("more"));
-    }
-
-    #[test]
-    fn the_cluster_knows_volumes_that_nobody_marked() {
-        let unmarked = || vec![lv("sys", "a", &[]), lv("data", "a", &[])];
-        let found = |vg: &'static str| choose("a", unmarked(), || Some(vg.to_owned()));
-        assert_eq!(found("data").unwrap().unwrap().vg.as_str(), "data");
-        assert!(matches!(found("gone"), Err(CsiError::Foreign { .. })));
-        // A mark on the disk says more than an object, which may be an old copy.
-        let marked = vec![lv("data", "a", &[]), lv("sys", "a", &["lvcsi"])];
-        let found = choose("a", marked, || Some("data".to_owned()));
-        assert_eq!(found.unwrap().unwrap().vg.as_str(), "sys");
     }
 }

@@ -107,6 +107,27 @@ impl VgOutline {
             .or_else(|| pair().map(|error| error.to_string()))
     }
 
+    /// Fails if nothing may be changed in this VG.
+    ///
+    /// # Errors
+    /// With the rule of the metadata, or the state of a device, that forbids it.
+    pub fn permitted(&self) -> Result<(), EngineError> {
+        let vg = self.vg.name();
+        if let Some(refusal) = &self.refusal {
+            return Err(EngineError::Refused {
+                vg: vg.clone(),
+                refusal: Arc::clone(refusal),
+            });
+        }
+        match self.hazards.first() {
+            Some(hazard) => Err(EngineError::Hazard {
+                vg: vg.clone(),
+                hazard: hazard.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
     /// The device that does not answer, if that is why the VG is not usable.
     #[must_use]
     pub fn silence(&self) -> Option<EngineError> {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use lvm2::name::Tag;
 
 use crate::engine::{LvState, Request, tags};
+use crate::error::Kind;
 use crate::host::{FsKind, MountEntry};
 
 use super::super::capability::{Access, Capability, Sharing, filesystem};
@@ -45,7 +46,7 @@ pub(super) fn publish(
             reason,
         });
     }
-    let lv = driver.volume(&request.volume_id)?;
+    let lv = driver.usable(&request.volume_id)?;
     if let Some(made) = tags::value(&lv.tags, tags::ACCESS)
         && made != capability.access.word()
     {
@@ -57,7 +58,7 @@ pub(super) fn publish(
         });
     }
     let (mut lv, node) = activate(driver, lv)?;
-    if tags::value(&lv.tags, tags::ACCESS).is_none() {
+    if tags::value(&lv.tags, tags::ACCESS).is_none() || has_tag(&lv, tags::USE_UNKNOWN) {
         lv.tags = remember_access(driver, &lv, capability.access.word());
     }
     let mounts = host.fs.mounts().of_volume(&request.volume_id)?;
@@ -224,8 +225,15 @@ impl Publication<'_> {
         let host = self.driver.engine.host();
         let content = blank::content(host, &self.node, self.lv.size.0).of_volume(&volume)?;
         match decide(wanted, &self.lv.tags, &content, self.read_only).of_volume(&volume)? {
+            // A tag that somebody took away says that the LV is not ours to format.
+            Action::Remake(_) if !has_tag(&self.lv, tags::OWNED) => Err(CsiError::Foreign {
+                volume,
+                vg: self.lv.vg.clone(),
+            }),
             Action::Make(kind) => self.make(kind, options),
             Action::Remake(kind) => {
+                // Where nothing can be noted, nothing is changed.
+                self.tag(tags::FORMATTING, kind)?;
                 blank::erase(host, &self.node, self.lv.size.0).of_volume(&volume)?;
                 self.make(kind, options)
             }
@@ -234,12 +242,11 @@ impl Publication<'_> {
                     host.fs.check(&self.node, kind).of_volume(&volume)?;
                 }
                 if tags::value(&self.lv.tags, tags::FILESYSTEM).is_none() {
+                    let unchangeable =
+                        !has_tag(&self.lv, tags::OWNED) || host.locks.absent().is_some();
                     match self.tag(tags::FILESYSTEM, kind) {
-                        // Of what could not be taken over, or not be changed at
-                        // all, nothing can be formatted later either.
-                        Err(error)
-                            if !has_tag(&self.lv, tags::OWNED) || host.locks.absent().is_some() =>
-                        {
+                        // What cannot be noted of it for good cannot be formatted.
+                        Err(error) if unchangeable && error.kind() == Kind::FailedPrecondition => {
                             tracing::warn!(%volume, %error, "the file system is not noted");
                         }
                         noted => noted?,

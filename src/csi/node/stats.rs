@@ -18,7 +18,7 @@ pub(super) fn stats(
     request: &NodeGetVolumeStatsRequest,
 ) -> Result<NodeGetVolumeStatsResponse, CsiError> {
     let volume = &request.volume_id;
-    let lv = driver.volume(volume)?;
+    let lv = driver.usable(volume)?;
     let fs = &driver.engine.host().fs;
     let mounts = fs.mounts().of_volume(volume)?;
     let path = fs

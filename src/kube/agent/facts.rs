@@ -20,14 +20,17 @@ fn limit(number: u64) -> i32 {
 }
 
 /// The contract's fields of one VG. What is free in a VG that may not be changed
-/// is of no use to those who look for a place, so it does not count.
-pub(crate) fn volume_group(summary: &VgSummary) -> VolumeGroup {
+/// is of no use to those who look for a place, so it does not count; without `locks`
+/// that is every VG.
+pub(crate) fn volume_group(summary: &VgSummary, locks: bool) -> VolumeGroup {
     let vg = &summary.vg;
     let extent = vg.extent_size();
     let metadata = &summary.metadata;
-    let free = match summary.obstacle() {
-        None => vg.free_extents(),
-        Some(_) => Extents(0),
+    let usable = locks && summary.obstacle().is_none();
+    let free = if usable {
+        vg.free_extents()
+    } else {
+        Extents(0)
     };
     let (lvs, snapshots) = lv_counts(vg);
     let missing = summary.pvs.iter().filter(|pv| pv.missing).count();
@@ -48,7 +51,7 @@ pub(crate) fn volume_group(summary: &VgSummary) -> VolumeGroup {
         metadata_size: Quantity::of(metadata.size),
         permissions: permissions(vg),
         allocation_policy: allocation_policy(vg),
-        thin_pools: thin_pools(vg, summary.obstacle().is_none()),
+        thin_pools: thin_pools(vg, usable),
     }
 }
 

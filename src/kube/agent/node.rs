@@ -120,8 +120,13 @@ async fn attempt(agent: &Arc<Agent>, inputs: &mut Inputs) -> Result<(), Failure>
     let engine = agent.engine.clone();
     inputs.changes.mark_unchanged();
     let look = tokio::task::spawn_blocking(move || Look::at(&engine)).await??;
+    let locks = agent.engine.host().locks.absent().is_none();
     tell(agent, &look, inputs);
-    let groups: Vec<VolumeGroup> = look.vgs.iter().map(volume_group).collect();
+    let groups: Vec<VolumeGroup> = look
+        .vgs
+        .iter()
+        .map(|summary| volume_group(summary, locks))
+        .collect();
     let Some(owner) = inputs.owner.borrow_and_update().clone() else {
         return Ok(());
     };

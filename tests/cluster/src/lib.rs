@@ -15,6 +15,7 @@
 
 mod audit;
 mod control;
+mod cpu;
 mod node;
 mod objects;
 mod remains;
@@ -23,6 +24,7 @@ mod wait;
 
 pub use audit::Audit;
 pub use control::{Part, admin, renew, settled, xtask};
+pub use cpu::CpuTimes;
 pub use node::{Node, nodes};
 pub use objects::{Claim, Class, Pod, sized};
 pub use remains::remains;

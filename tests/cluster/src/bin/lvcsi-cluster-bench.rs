@@ -17,12 +17,16 @@ use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use kube::api::{Api, DeleteParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
-use lvcsi_cluster::{Audit, Claim, Class, Cluster, PATIENCE, Pod, Story, admin};
+use lvcsi_cluster::{Audit, Claim, Class, Cluster, CpuTimes, Node, PATIENCE, Pod, Story, admin};
 use lvcsi_kit::stats;
 use serde_json::json;
 
 const NULL: &str = "null.csi.test";
 const SIZE: &str = "32Mi";
+/// The node that the benchmark has.
+const NODE: Node = Node(1);
+/// Programs that are told of: those that use more than one part of so many.
+const SHARE: u32 = 50;
 
 struct Arguments {
     rounds: usize,
@@ -73,6 +77,31 @@ impl Row {
     }
 }
 
+/// What making and deleting volumes at once costs the node.
+struct Cost {
+    who: &'static str,
+    n: usize,
+    programs: Vec<(String, Duration)>,
+}
+
+impl Cost {
+    fn print(&self) {
+        let all: Duration = self.programs.iter().map(|(_, time)| *time).sum();
+        println!(
+            "\nCPU time of the node for {} volumes made and deleted at once, {}: {}",
+            self.n,
+            self.who,
+            stats::human(all)
+        );
+        for (name, time) in &self.programs {
+            if *time * SHARE > all {
+                let share = 100.0 * time.as_secs_f64() / all.as_secs_f64();
+                println!("{name:<24}{:>12}{share:>5.0} %", stats::human(*time));
+            }
+        }
+    }
+}
+
 #[tokio::main]
 async fn main() {
     let arguments = arguments();
@@ -97,12 +126,19 @@ async fn main() {
     ];
     let mut rows = Vec::new();
     one_at_a_time(&story, &whos, arguments.rounds, &mut rows).await;
+    let mut costs = Vec::new();
     for &n in &arguments.bursts {
         for (who, class) in &whos {
             // What one left to do is not the next one's.
             Audit::quiet().await;
             let names: Vec<String> = (0..n).map(|i| format!("burst-{i}")).collect();
+            let before = CpuTimes::of(NODE);
             let (made, gone) = burst(&story, class, &names).await;
+            costs.push(Cost {
+                who,
+                n,
+                programs: CpuTimes::of(NODE).since(&before),
+            });
             rows.push(Row {
                 op: "bound",
                 who,
@@ -121,6 +157,7 @@ async fn main() {
     story.end().await;
     admin(&["delete", "-f", manifest]);
     print(&rows);
+    costs.iter().for_each(Cost::print);
     if let Some(file) = &arguments.json {
         std::fs::write(file, to_json(&rows)).unwrap_or_else(|error| panic!("{file}: {error}"));
     }
