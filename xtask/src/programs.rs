@@ -247,8 +247,8 @@ pub(crate) fn demo() -> Result<i32> {
 pub(crate) fn bench(profile: &str, args: &[OsString], json: Option<&Path>) -> Result<i32> {
     let built = artifacts::build(&[
         "bench",
-        // As everywhere: nothing that other levels have compiled is compiled again.
-        "--workspace",
+        "-p",
+        "lvcsi",
         "--bench",
         "provisioning",
         "--no-run",
