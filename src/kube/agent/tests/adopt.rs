@@ -117,3 +117,36 @@ async fn a_volume_of_a_kind_that_we_do_not_drive_stays_and_is_reported() {
     assert_eq!(rig.object("th1")["status"]["state"], "Ready");
     agent.end().await;
 }
+
+/// A device may outlive the move of its disks to another host.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_active_lv_that_nobody_marked_is_published_unless_its_vg_is_another_host_s() {
+    let own = include_str!("../../../../lvm2/tests/data/meta-thin.txt").to_owned();
+    let moved = own.replace("max_lv", "system_id = \"elsewhere\"\nmax_lv");
+    for (text, refusal) in [(own, None), (moved, Some("elsewhere"))] {
+        let rig = Rig::new();
+        rig.sim.add_vg_text(&text).unwrap();
+        let vg = rig.engine().outline(&vg_name("vgt")).unwrap().vg;
+        let id = vg.lv("th1").unwrap().id;
+        let uuid = lvm2::name::dm_uuid(&vg.id(), &id, None);
+        rig.sim.host().dm.create("vgt-th1", &uuid).unwrap();
+        let mut object = ready("th1", 16, "vgt");
+        object["spec"]["thinProvision"] = json!("yes");
+        rig.api.put(VOLUMES, object);
+        let agent = rig.start();
+        rig.event("th1", "AdoptionFailed").await;
+        let node = NodeService(Arc::clone(&agent.driver));
+        let block = AccessType::Block(BlockVolume {});
+        let published = node.node_publish_volume(publish("th1", block)).await;
+        match refusal {
+            None => {
+                published.unwrap();
+            }
+            Some(why) => {
+                let message = published.unwrap_err().message().to_owned();
+                assert!(message.contains(why), "{message}");
+            }
+        }
+        agent.end().await;
+    }
+}
