@@ -19,6 +19,9 @@ pub const NODE_TOPOLOGY: &str = "openebs.io/nodename";
 pub const PVC_FINALIZER: &str = "local.csi.openebs.io/csi-leak-protection";
 /// Annotation of a PVC: the volume that is being made for it.
 pub const PVC_ANNOTATION: &str = "local.csi.openebs.io/csi-volume-name";
+/// Annotation of an LVMVolume, set by our controller: `NAMESPACE/NAME/UID` of the
+/// PVC that it is made for.
+pub const CLAIM_ANNOTATION: &str = "local.csi.openebs.io/claim";
 /// Annotation of an LVMVolume, set by our controller: `mount` or `block`. An
 /// annotation and not a field, because the peer's schema, which may be
 /// installed, would drop a field. Without it the agent takes the safe way and

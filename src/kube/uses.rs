@@ -84,6 +84,7 @@ pub const CONTROLLER: &[Use] = &[
         Place::Cluster,
         &["get", "list", "watch", "patch"],
     ),
+    on("", "persistentvolumes", Place::Cluster, &["get"]),
     on(
         "storage.k8s.io",
         "csinodes",

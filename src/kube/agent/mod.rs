@@ -9,6 +9,7 @@ mod args;
 mod attempts;
 mod authority;
 mod changes;
+mod devices;
 mod facts;
 mod knowledge;
 mod node;
@@ -35,7 +36,8 @@ use kube::api::Api;
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::{Config, WatchStreamExt, applier, controller, watcher};
 use kube::{Client, ResourceExt};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::watch;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::CancellationToken;
@@ -46,7 +48,7 @@ pub use serve::run;
 use super::crd::{LvmNode, LvmVolume};
 use super::events::Events;
 use crate::csi::{Cluster, Driver, FormatDefaults};
-use crate::engine::{Engine, Observer};
+use crate::engine::{Engine, LvState, Observer};
 use crate::metrics::Metrics;
 use attempts::Attempts;
 use changes::Changes;
@@ -73,6 +75,8 @@ pub(crate) struct Agent {
     listed: AtomicBool,
     attempts: Attempts,
     untold: Untold,
+    /// Takes new LVs that have no device yet.
+    devices: UnboundedSender<LvState>,
 }
 
 impl Agent {
@@ -156,6 +160,7 @@ impl Parts {
         driver.observe(Box::new(move |rpc, code, took| {
             called.called(rpc, code, took);
         }));
+        let (devices, without_device) = devices::channel();
         Changes::listen(&changes, engine, stop.clone(), interval);
         let agent = Arc::new(Agent {
             events: Events::new(client.clone(), &node),
@@ -170,9 +175,11 @@ impl Parts {
             listed: AtomicBool::new(false),
             attempts: Attempts::default(),
             untold: Untold::default(),
+            devices,
         });
         let loops = Loops {
             writer,
+            without_device,
             knowledge,
             topology: Arc::default(),
             changes: changes.subscribe(),
@@ -190,6 +197,8 @@ impl Parts {
 pub(crate) struct Loops {
     /// Where volumes are put as they are seen.
     pub(crate) writer: reflector::store::Writer<LvmVolume>,
+    /// New LVs that have no device yet.
+    without_device: UnboundedReceiver<LvState>,
     /// For the CSI services.
     knowledge: Arc<Knowledge>,
     /// The node's topology changed.
@@ -204,6 +213,7 @@ pub(crate) struct Loops {
 pub(crate) async fn reconcile(agent: Arc<Agent>, loops: Loops, stop: CancellationToken) {
     let Loops {
         writer,
+        without_device,
         knowledge,
         topology,
         changes,
@@ -235,7 +245,9 @@ pub(crate) async fn reconcile(agent: Arc<Agent>, loops: Loops, stop: Cancellatio
             () = stop.cancelled() => {}
         }
     };
-    tokio::join!(volumes(Arc::clone(&agent), writer, stop.clone()), others);
+    let devices = devices::activate(Arc::clone(&agent), without_device, stop.clone());
+    let volumes = volumes(Arc::clone(&agent), writer, stop.clone());
+    tokio::join!(volumes, devices, others);
 }
 
 async fn volumes(

@@ -216,6 +216,10 @@ impl Task<'_> {
         if let Some(untold) = untold {
             untold.forget();
         }
+        if done.lv.dev.is_none() {
+            // Nobody receives it any more only while the agent ends.
+            let _ = self.agent.devices.send(done.lv.clone());
+        }
         told.map(|_| {
             let what = if done.adopted { "taken over" } else { "made" };
             self.say(

@@ -336,6 +336,24 @@ impl Work<'_> {
         Ok(kept)
     }
 
+    /// Makes the device of an LV that may be gone meanwhile.
+    pub(super) fn activate(self, lv: &LvState) -> Result<(), EngineError> {
+        let found = self.engine.find(&lv.name)?;
+        let is_there = found
+            .iter()
+            .any(|found| found.id == lv.id && found.dev.is_none());
+        if !is_there {
+            return Ok(());
+        }
+        let activate = Request::Activate {
+            name: lv.name.clone(),
+        };
+        match self.engine.submit(&lv.vg, activate).wait() {
+            Ok(_) | Err(EngineError::NoSuchLv { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     pub(super) fn discard(self, vg: &VgName, lv: &LvName, tag: &str) -> Result<(), WorkError> {
         let remove = Request::Remove {
             name: lv.clone(),
@@ -428,6 +446,7 @@ fn new_lv(object: &LvmVolume, name: &LvName, extents: Extents) -> CreateLv {
         .and_then(|all| all.get(ACCESS_ANNOTATION))
         .map(String::as_str)
         .filter(|access| matches!(*access, "mount" | "block"));
+    let is_filesystem = access == Some("mount");
     let shared = object.spec.is_shared();
     let tags = [
         Tag::new(tags::OWNED).ok(),
@@ -444,11 +463,12 @@ fn new_lv(object: &LvmVolume, name: &LvName, extents: Extents) -> CreateLv {
         layout: Layout::default(),
         // A file system shows only what was written through it; a raw device
         // shows everything, so that is what an unknown use gets.
-        wipe: if access == Some("mount") {
+        wipe: if is_filesystem {
             Wipe::Signatures
         } else {
             Wipe::Zero
         },
-        activate: true,
+        // A file system's device can wait; one that was zeroed is there.
+        activate: !is_filesystem,
     }
 }

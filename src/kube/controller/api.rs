@@ -111,6 +111,12 @@ impl Server {
         patched(api.patch(name, &parameters(), &Patch::Merge(change)).await)
     }
 
+    /// Whether there is a PersistentVolume of this name.
+    pub(super) async fn has_pv(&self, name: &str) -> Result<bool, kube::Error> {
+        let path = format!("/api/v1/persistentvolumes/{name}");
+        Ok(self.get_raw(&path).await?.is_some())
+    }
+
     /// The claim as the server has it.
     pub(super) async fn claim(&self, key: &ClaimKey) -> Result<Option<ClaimFacts>, kube::Error> {
         let claim = self.claims(key).get_opt(&key.1).await?;

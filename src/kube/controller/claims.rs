@@ -1,9 +1,12 @@
 //! Protection of PersistentVolumeClaims against leaks.
 //!
 //! A claim that is deleted while its volume is being made would leave the
-//! volume behind: nobody remembers its name. So the claim carries a finalizer
-//! and the volume's name from before the volume is asked for until it is bound.
-//! If it is deleted before that, the volume is removed first.
+//! volume behind: nobody remembers its name. So a claim whose volume is not made
+//! within moments carries a finalizer and the volume's name until it is bound. If
+//! it is deleted before that, the volume is removed first. In the first moments,
+//! and where all goes well, a claim is not touched: each change of it makes the
+//! provisioner, and everybody else who watches claims, look at it again. What
+//! happens to its volume then is the business of [`forsaken`](super::forsaken).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +23,25 @@ use super::patience::Patience;
 use crate::kube::events::Saying;
 
 /// How long one attempt to remove a volume waits for its agent.
-const REMOVAL: Duration = Duration::from_secs(10);
+pub(super) const REMOVAL: Duration = Duration::from_secs(10);
+
+/// Times of the protection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    /// A claim is protected when its volume was not made for so long.
+    pub(super) protect: Duration,
+    /// A volume is removed when its claim has been gone for so long.
+    pub(super) forsaken: Duration,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            protect: Duration::from_secs(5),
+            forsaken: Duration::from_secs(60),
+        }
+    }
+}
 
 /// A reference to a claim.
 pub(super) fn reference(key: &ClaimKey, uid: &str) -> ObjectReference {
@@ -34,35 +55,48 @@ pub(super) fn reference(key: &ClaimKey, uid: &str) -> ObjectReference {
     }
 }
 
-/// Puts the protection on the claim that `volume` is to be made for.
-pub(super) async fn protect(
+fn refused(key: &ClaimKey, volume: &str, what: &'static str) -> ControllerError {
+    ControllerError::Claim {
+        volume: volume.to_owned(),
+        claim: format!("{}/{}", key.0, key.1),
+        what,
+    }
+}
+
+/// The claim that `volume` is to be made for, if one may be.
+pub(super) async fn look(
     controller: &Controller,
     key: &ClaimKey,
     volume: &str,
 ) -> Result<ClaimFacts, ControllerError> {
-    let refused = |what| ControllerError::Claim {
-        volume: volume.to_owned(),
-        claim: format!("{}/{}", key.0, key.1),
-        what,
-    };
     let known = match controller.cluster.claim(key) {
         Some(claim) => Some(claim),
         // The watch may be behind the provisioner's.
         None => controller.server.claim(key).await.of_volume(volume)?,
     };
-    let claim = known.ok_or_else(|| refused("does not exist"))?;
+    let claim = known.ok_or_else(|| refused(key, volume, "does not exist"))?;
     if claim.deleting {
-        return Err(refused("is being deleted"));
+        return Err(refused(key, volume, "is being deleted"));
     }
+    Ok(claim)
+}
+
+/// Puts the protection on the claim that `volume` is being made for.
+pub(super) async fn protect(
+    controller: &Controller,
+    key: &ClaimKey,
+    volume: &str,
+) -> Result<(), ControllerError> {
+    let claim = look(controller, key, volume).await?;
     let is_protected = claim.protected && claim.volume.as_deref() == Some(volume);
     if claim.bound || is_protected {
-        return Ok(claim);
+        return Ok(());
     }
     let changed = controller.server.protect(key, &claim.uid, volume);
     if changed.await.of_volume(volume)? {
-        Ok(claim)
+        Ok(())
     } else {
-        Err(refused("is gone"))
+        Err(refused(key, volume, "is gone"))
     }
 }
 

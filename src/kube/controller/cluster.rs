@@ -289,19 +289,15 @@ impl Cluster {
         names
     }
 
-    /// A claim is there, or is gone.
-    pub(super) fn put_claim(&self, key: ClaimKey, facts: Option<ClaimFacts>) {
-        let mut state = self.state();
-        if facts.as_ref().is_some_and(ClaimFacts::is_due) {
-            state.claims_due.insert(key.clone());
-        } else {
-            state.claims_due.remove(&key);
-        }
-        match facts {
-            Some(facts) => state.claims.insert(key, facts),
-            None => state.claims.remove(&key),
-        };
-        drop(state);
+    /// A claim is there, or has changed.
+    pub(super) fn put_claim(&self, key: ClaimKey, facts: ClaimFacts) {
+        self.state().put_claim(key, facts);
+        self.changed();
+    }
+
+    /// A claim is gone that stood like this at the end.
+    pub(super) fn drop_claim(&self, key: &ClaimKey, last: ClaimFacts) {
+        self.state().drop_claim(key, last, Instant::now());
         self.changed();
     }
 

@@ -11,6 +11,7 @@ use lvm2::name::VgName;
 use super::Controller;
 use super::decide::Demand;
 use super::error::{ControllerError, OfVolume};
+use super::facts::ClaimKey;
 use super::patience::{Late, Patience};
 use super::wanted::Wanted;
 use super::{claims, delete};
@@ -36,44 +37,25 @@ pub(super) async fn create(
         controller,
         wanted,
         patience,
+        claim: None,
         tried: HashMap::new(),
     };
     task.known().await?;
-    task.protect().await?;
-    loop {
-        let object = match controller.cluster.volume(&wanted.volume) {
-            None => match task.ask().await? {
-                Some(object) => object,
-                None => continue,
-            },
-            Some(object) if object.is_deleting() => {
-                task.gone(&object).await?;
-                continue;
-            }
-            Some(object) => object,
-        };
-        wanted.check(&object)?;
-        match object.state() {
-            VolumeState::Ready => return task.answer(&object),
-            VolumeState::Failed => task.failed(&object).await?,
-            VolumeState::Unknown => {
-                return Err(ControllerError::Object {
-                    volume: wanted.volume.clone(),
-                    reason: "its status.state is a word that this release does not know".to_owned(),
-                });
-            }
-            VolumeState::Pending => match task.misplaced(&object) {
-                Some(why) => task.give_up(&object, &why).await?,
-                None => task.settled(&object).await?,
-            },
-        }
-    }
+    let Some(key) = &wanted.claim else {
+        return task.make().await;
+    };
+    let claim = claims::look(controller, key, &wanted.volume).await?;
+    task.claim = Some(claim.uid.clone());
+    task.warn_of_pattern(key, &claim.uid);
+    task.make_protected(key).await
 }
 
 struct Task<'a> {
     controller: &'a Arc<Controller>,
     wanted: &'a Wanted,
     patience: &'a Patience,
+    /// UID of the claim.
+    claim: Option<String>,
     /// Nodes that this call has tried, and why they did not do.
     tried: HashMap<String, String>,
 }
@@ -97,11 +79,68 @@ impl Task<'_> {
             .await
     }
 
-    async fn protect(&self) -> Result<(), ControllerError> {
-        let Some(key) = &self.wanted.claim else {
-            return Ok(());
+    async fn make(&mut self) -> Result<CreateVolumeResponse, ControllerError> {
+        let wanted = self.wanted;
+        loop {
+            let object = match self.controller.cluster.volume(&wanted.volume) {
+                None => match self.ask().await? {
+                    Some(object) => object,
+                    None => continue,
+                },
+                Some(object) if object.is_deleting() => {
+                    self.gone(&object).await?;
+                    continue;
+                }
+                Some(object) => object,
+            };
+            wanted.check(&object)?;
+            match object.state() {
+                VolumeState::Ready => return self.answer(&object),
+                VolumeState::Failed => self.failed(&object).await?,
+                VolumeState::Unknown => {
+                    return Err(ControllerError::Object {
+                        volume: wanted.volume.clone(),
+                        reason: "its status.state is a word that this release does not know"
+                            .to_owned(),
+                    });
+                }
+                VolumeState::Pending => match self.misplaced(&object) {
+                    Some(why) => self.give_up(&object, &why).await?,
+                    None => self.settled(&object).await?,
+                },
+            }
+        }
+    }
+
+    /// As [`Self::make`], and protects the claim if that takes long, or if a
+    /// volume is left for another call.
+    async fn make_protected(
+        &mut self,
+        key: &ClaimKey,
+    ) -> Result<CreateVolumeResponse, ControllerError> {
+        let (controller, volume) = (self.controller, &self.wanted.volume);
+        let protect = || claims::protect(controller, key, volume);
+        let result = {
+            let mut making = std::pin::pin!(self.make());
+            let quick = tokio::time::timeout(controller.times.protect, &mut making);
+            match quick.await {
+                Ok(result) => result,
+                Err(_) => {
+                    protect().await?;
+                    return making.await;
+                }
+            }
         };
-        let claim = claims::protect(self.controller, key, &self.wanted.volume).await?;
+        if result.is_err()
+            && controller.cluster.volume(volume).is_some()
+            && let Err(error) = protect().await
+        {
+            tracing::warn!(volume, %error, "the claim is not protected");
+        }
+        result
+    }
+
+    fn warn_of_pattern(&self, key: &ClaimKey, uid: &str) {
         if let Some(vgs @ VgMatch::Anchored(_)) = &self.wanted.params.vgs {
             let saying = Saying {
                 warning: true,
@@ -114,9 +153,8 @@ impl Task<'_> {
             };
             self.controller
                 .events
-                .say(claims::reference(key, &claim.uid), saying);
+                .say(claims::reference(key, uid), saying);
         }
-        Ok(())
     }
 
     /// Chooses a node and asks its agent. Nothing is returned if there is an
@@ -143,7 +181,8 @@ impl Task<'_> {
                 reasons: choice.why(),
             })?;
         tracing::info!(node = place.node, vg = place.vg, "chosen");
-        let object = wanted.object(&self.controller.namespace, &place.node);
+        let namespace = &self.controller.namespace;
+        let object = wanted.object(namespace, &place.node, self.claim.as_deref());
         match self.controller.server.create(&object).await {
             Ok(true) => {}
             // Another replica's, or an earlier process's.

@@ -22,6 +22,7 @@ mod delete;
 mod error;
 mod expand;
 mod facts;
+mod forsaken;
 mod gone;
 mod lease;
 mod ledger;
@@ -53,6 +54,7 @@ use super::events::Events;
 use crate::csi::inflight::{Guard, InFlight, Job};
 use crate::metrics::Metrics;
 use api::Server;
+use claims::Times;
 use cluster::Cluster;
 use error::ControllerError;
 use lease::{Election, Terms};
@@ -70,6 +72,7 @@ struct Controller {
     events: Events,
     metrics: Arc<Metrics>,
     in_flight: InFlight,
+    times: Times,
 }
 
 impl Controller {
@@ -101,6 +104,8 @@ struct Settings {
     grace: Duration,
     /// Times of the Lease.
     terms: Terms,
+    /// Times of the protection of claims.
+    times: Times,
 }
 
 impl Settings {
@@ -113,6 +118,7 @@ impl Settings {
             any_vg: arguments.cluster.allow_any_vg,
             grace: arguments.grace(),
             terms: Terms::default(),
+            times: Times::default(),
         }
     }
 }
@@ -129,6 +135,7 @@ impl Controller {
             events: Events::new(client.clone(), &settings.identity),
             metrics,
             in_flight: InFlight::default(),
+            times: settings.times,
         })
     }
 }
@@ -180,6 +187,7 @@ async fn lead(
         };
         tokio::select! {
             () = claims::keep(Arc::clone(&controller), late) => {}
+            () = forsaken::keep(Arc::clone(&controller), late) => {}
             () = gone::end_deletions(Arc::clone(&controller), grace + late) => {}
             changed = leading.changed() => if changed.is_err() {
                 return std::future::pending().await;

@@ -9,6 +9,7 @@ use lvm2::units::Bytes;
 use tokio::sync::Notify;
 
 use super::facts::{AgentFacts, ClaimFacts, ClaimKey, NodeFacts, SnapshotFacts};
+use super::forsaken::Purpose;
 use super::ledger::Ledger;
 use super::schedule::{NodeView, Unusable, VgView};
 use crate::kube::crd::{LvmVolume, VolumeGroup, VolumeState};
@@ -16,6 +17,9 @@ use crate::kube::crd::{LvmVolume, VolumeGroup, VolumeState};
 /// How long a node on which a volume failed is left out for this volume, as
 /// long as its VGs do not change.
 pub(super) const FAILED: Duration = Duration::from_secs(60);
+/// How long claims are remembered that went away before they were bound: longer
+/// than their volumes are removed late.
+const REMEMBERED: Duration = Duration::from_secs(3600);
 
 /// A node's VGs as reported last.
 #[derive(Debug, Default)]
@@ -48,6 +52,10 @@ pub(super) struct State {
     pub(super) snapshots: HashMap<String, SnapshotFacts>,
     pub(super) claims: HashMap<ClaimKey, ClaimFacts>,
     pub(super) claims_due: BTreeSet<ClaimKey>,
+    /// Volumes by the UID of the claim that they were made for.
+    pub(super) made_for: HashMap<String, String>,
+    /// UIDs of claims that were seen to go away before they were bound, and when.
+    pub(super) unbound: HashMap<String, Instant>,
     pub(super) ledger: Ledger,
     pub(super) failures: HashMap<(String, String), Failure>,
     pub(super) reported: u64,
@@ -72,6 +80,9 @@ impl State {
                     self.reckon(&name, &object);
                 }
             }
+        }
+        if let Some(claim) = Purpose::of(&object) {
+            self.made_for.insert(claim.uid, name.clone());
         }
         self.volumes.insert(name, object);
     }
@@ -105,10 +116,33 @@ impl State {
     }
 
     pub(super) fn drop_volume(&mut self, name: &str) {
-        self.volumes.remove(name);
+        let object = self.volumes.remove(name);
+        if let Some(claim) = object.as_deref().and_then(Purpose::of) {
+            self.made_for.remove(&claim.uid);
+        }
         self.deleting.remove(name);
         self.ledger.forget(name);
         self.ledger.forget(&format!("{name} grows"));
+    }
+
+    pub(super) fn put_claim(&mut self, key: ClaimKey, facts: ClaimFacts) {
+        if facts.is_due() {
+            self.claims_due.insert(key.clone());
+        } else {
+            self.claims_due.remove(&key);
+        }
+        self.claims.insert(key, facts);
+    }
+
+    /// A claim was deleted that stood like this at the end.
+    pub(super) fn drop_claim(&mut self, key: &ClaimKey, last: ClaimFacts, now: Instant) {
+        self.claims_due.remove(key);
+        self.claims.remove(key);
+        if !last.bound {
+            self.unbound
+                .retain(|_, at| now.saturating_duration_since(*at) < REMEMBERED);
+            self.unbound.insert(last.uid, now);
+        }
     }
 
     pub(super) fn put_report(&mut self, node: String, groups: Vec<VolumeGroup>, now: Instant) {

@@ -1,7 +1,5 @@
 //! What a CreateVolume asks for, checked.
 
-use std::collections::BTreeMap;
-
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
 use lvm2::name::VgName;
@@ -10,6 +8,7 @@ use lvm2::units::Bytes;
 use super::Controller;
 use super::error::ControllerError;
 use super::facts::ClaimKey;
+use super::forsaken::Purpose;
 use super::topology;
 use crate::csi::capability::{Access, Capability};
 use crate::csi::params::{ParamError, Params, VgMatch};
@@ -17,7 +16,7 @@ use crate::csi::proto::{CreateVolumeRequest, TopologyRequirement};
 use crate::csi::size::Range;
 use crate::csi::volume_id::VolumeId;
 use crate::kube::crd::{LvmVolume, VolumeSpec, VolumeState, VolumeStatus, YesNo};
-use crate::kube::names::ACCESS_ANNOTATION;
+use crate::kube::names::{ACCESS_ANNOTATION, CLAIM_ANNOTATION};
 
 /// Parameters by which the provisioner names the claim.
 const CLAIM_NAME: &str = "csi.storage.k8s.io/pvc/name";
@@ -94,15 +93,19 @@ impl Wanted {
         peers || pattern == self.pattern()
     }
 
-    /// The object for the volume on `node`.
-    pub(super) fn object(&self, namespace: &str, node: &str) -> LvmVolume {
+    /// The object for the volume on `node`, made for the claim of this UID.
+    pub(super) fn object(&self, namespace: &str, node: &str, claim: Option<&str>) -> LvmVolume {
         let yes_no = |yes| Some(if yes { YesNo::Yes } else { YesNo::No });
         let access = (ACCESS_ANNOTATION.to_owned(), self.access.word().to_owned());
+        let claim = self.claim.as_ref().zip(claim).map(|(key, uid)| {
+            let text = Purpose::text(key, uid);
+            (CLAIM_ANNOTATION.to_owned(), text)
+        });
         LvmVolume {
             metadata: ObjectMeta {
                 name: Some(self.volume.clone()),
                 namespace: Some(namespace.to_owned()),
-                annotations: Some(BTreeMap::from([access])),
+                annotations: Some([access].into_iter().chain(claim).collect()),
                 ..ObjectMeta::default()
             },
             spec: VolumeSpec {

@@ -110,8 +110,8 @@ pub(super) async fn feed(client: Client, scope: Scope, cluster: Arc<Cluster>) {
             let facts = all.iter().map(|one| (key(one), ClaimFacts::from(one)));
             c.set_claims(facts.collect());
         }
-        Seen::One(one) => c.put_claim(key(&one), Some(ClaimFacts::from(&one))),
-        Seen::Gone(one) => c.put_claim(key(&one), None),
+        Seen::One(one) => c.put_claim(key(&one), ClaimFacts::from(&one)),
+        Seen::Gone(one) => c.drop_claim(&key(&one), ClaimFacts::from(&one)),
     });
     tokio::join!(volumes, reports, snapshots, nodes, kubelets, agents, claims);
 }

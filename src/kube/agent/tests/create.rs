@@ -3,6 +3,9 @@
 use lvm2::units::Extents;
 
 use super::*;
+use crate::csi::node::NodeService;
+use crate::csi::proto::node_server::Node;
+use crate::csi::proto::volume_capability::MountVolume;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_volume_is_made_where_it_fits_best() {
@@ -195,5 +198,42 @@ async fn what_was_made_for_an_object_that_is_gone_is_taken_back() {
             (api.count("PATCH", "lvmvolumes") > 0 && rig.lvs("large").is_empty()).then_some(())
         })
         .await;
+    agent.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_device_of_a_file_system_follows_and_that_of_a_raw_volume_is_there() {
+    let rig = Rig::new();
+    let agent = rig.start();
+    let dev = |name: &str| {
+        let found = agent.engine.find(&LvName::new(name).unwrap()).unwrap();
+        found.into_iter().find_map(|lv| lv.dev)
+    };
+    for (name, access) in [
+        ("used", "mount"),
+        ("unused", "mount"),
+        ("deleted", "mount"),
+        ("raw", "block"),
+    ] {
+        let mut object = volume(name, 8 * MIB, "large");
+        object["metadata"]["annotations"] = json!({ "local.csi.openebs.io/access": access });
+        rig.api.put(VOLUMES, object);
+        rig.state(name, "Ready").await;
+    }
+    assert!(dev("raw").is_some());
+    let mount = AccessType::Mount(MountVolume::default());
+    let node = NodeService(Arc::clone(&agent.driver));
+    let published = node.node_publish_volume(publish("used", mount)).await;
+    published.unwrap();
+    assert!(dev("used").is_some());
+    rig.api.delete(VOLUMES, "deleted");
+    rig.gone("deleted").await;
+    let follows = async {
+        while dev("unused").is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let patience = Duration::from_secs(60);
+    tokio::time::timeout(patience, follows).await.unwrap();
     agent.end().await;
 }

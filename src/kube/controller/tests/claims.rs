@@ -32,6 +32,48 @@ async fn released(rig: &Rig) {
     );
 }
 
+/// Makes the claim's volume while its agent takes its time.
+async fn make_slowly(rig: &Rig, controller: &Replica) {
+    rig.agents.pause("n1", true);
+    let protected = async {
+        let found = |api: &FakeApi| {
+            let claim = api.get(CLAIMS, "web")?;
+            finalizers(&claim).contains(&OURS).then_some(claim)
+        };
+        let claim = rig.api.until("the claim is protected", found).await;
+        rig.agents.pause("n1", false);
+        claim
+    };
+    let making = controller.create(for_claim(ask(NAME, 1), "web"));
+    let (made, claim) = tokio::join!(making, protected);
+    made.unwrap();
+    assert_eq!(finalizers(&claim), ["kubernetes.io/pvc-protection", OURS]);
+    assert_eq!(claim["metadata"]["annotations"][ANNOTATION], NAME);
+}
+
+fn bind(rig: &Rig) {
+    let bound = json!({ "spec": { "volumeName": NAME }, "status": { "phase": "Bound" } });
+    rig.api.change(CLAIMS, "web", &bound);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_is_not_touched_where_its_volume_is_made_at_once() {
+    let rig = one();
+    let mut settings = Rig::settings("a");
+    settings.times.protect = PATIENT;
+    let controller = rig.start_with(settings);
+    let before = rig.api.get(CLAIMS, "web");
+    controller
+        .create(for_claim(ask(NAME, 1), "web"))
+        .await
+        .unwrap();
+    assert_eq!(rig.api.get(CLAIMS, "web"), before);
+    let object = rig.volume(NAME).unwrap();
+    let purpose = &object["metadata"]["annotations"]["local.csi.openebs.io/claim"];
+    assert_eq!(*purpose, format!("shop/web/{UID}"));
+    controller.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_is_protected_until_it_is_bound() {
     // With our roles, and with the peer's, which allow no patch.
@@ -41,15 +83,8 @@ async fn a_claim_is_protected_until_it_is_bound() {
             rig.api.forbid("PATCH", "persistentvolumeclaims");
         }
         let controller = rig.start("a");
-        controller
-            .create(for_claim(ask(NAME, 1), "web"))
-            .await
-            .unwrap();
-        let claim = rig.api.get(CLAIMS, "web").unwrap();
-        assert_eq!(finalizers(&claim), ["kubernetes.io/pvc-protection", OURS]);
-        assert_eq!(claim["metadata"]["annotations"][ANNOTATION], NAME);
-        let bound = json!({ "spec": { "volumeName": NAME }, "status": { "phase": "Bound" } });
-        rig.api.change(CLAIMS, "web", &bound);
+        make_slowly(&rig, &controller).await;
+        bind(&rig);
         released(&rig).await;
         assert!(rig.volume(NAME).is_some());
         controller.end().await;
@@ -69,12 +104,8 @@ async fn a_claim_is_released_where_the_leader_does_nothing() {
     let mut settings = Rig::settings("a");
     settings.terms.expire = Duration::from_secs(600);
     let controller = rig.start_with(settings);
-    controller
-        .create(for_claim(ask(NAME, 1), "web"))
-        .await
-        .unwrap();
-    let bound = json!({ "spec": { "volumeName": NAME }, "status": { "phase": "Bound" } });
-    rig.api.change(CLAIMS, "web", &bound);
+    make_slowly(&rig, &controller).await;
+    bind(&rig);
     released(&rig).await;
     let lease = rig.api.get(LEASES, name).unwrap();
     assert_eq!(lease["spec"]["holderIdentity"], "gone");

@@ -8,6 +8,7 @@ mod create;
 mod crowd;
 mod delete;
 mod expand;
+mod forsaken;
 mod lease;
 mod nodes;
 mod roles;
@@ -22,6 +23,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Request, Response, Status};
 
+use super::claims::Times;
 use super::lease::Terms;
 use super::service::Service;
 use super::{Controller as Shared, Settings, run_loops};
@@ -106,6 +108,10 @@ impl Rig {
                 give_up: Duration::from_secs(2),
                 retry: Duration::from_millis(50),
                 follow: Duration::from_secs(1),
+            },
+            times: Times {
+                protect: Duration::from_millis(300),
+                forsaken: Duration::from_millis(300),
             },
         }
     }
