@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::HostResult;
+use super::{HostError, HostResult};
 
 /// Shared for reading, exclusive for changing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,10 +23,9 @@ pub trait Locks: Send + Sync {
     /// most `deadline`.
     ///
     /// # Errors
-    /// [`HostError::LockTimeout`](super::HostError::LockTimeout) names the
-    /// holder where the kernel tells;
-    /// [`HostError::NoLockDirectory`](super::HostError::NoLockDirectory) when
-    /// the host's lock directory is not there (a container without the mount).
+    /// [`HostError::LockTimeout`] names the holder where the kernel tells;
+    /// [`HostError::NoLockDirectory`] when the host's lock directory is not there (a
+    /// container without the mount).
     fn lock(
         &self,
         resource: &str,
@@ -37,6 +36,12 @@ pub trait Locks: Send + Sync {
     /// The host's lock directory if it is not there: until it is, no lock is given,
     /// and so nothing is changed that lvm2 can see.
     fn absent(&self) -> Option<PathBuf>;
+
+    /// Why no lock is given, if none is.
+    fn refusal(&self) -> Option<HostError> {
+        let path = self.absent()?;
+        Some(HostError::NoLockDirectory { path })
+    }
 
     /// Lock files whose names begin with `prefix`, that nobody holds and that
     /// are too old to be about to be locked: their makers died.

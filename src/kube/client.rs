@@ -1,6 +1,7 @@
 //! The connection to the API server.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::header::{HeaderValue, USER_AGENT};
@@ -8,11 +9,16 @@ use hyper::{Request, Response};
 use kube::client::Body;
 use kube::config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use tokio::sync::Semaphore;
 
 use super::args::ClusterArgs;
 
 /// How long the API server may take to answer.
 const ANSWER: Duration = Duration::from_secs(30);
+
+/// Requests at a time, without watches. Each has a connection of its own, and what
+/// is many at once is kept waiting by handshakes more than by other requests.
+const AT_ONCE: usize = 8;
 
 /// It took longer.
 #[derive(Debug, thiserror::Error)]
@@ -69,22 +75,26 @@ async fn client_within(arguments: &ClusterArgs, limit: Duration) -> Result<Clien
     Ok(bounded(client, limit))
 }
 
-/// A client none of whose requests waits longer than `limit`. Where the other
+/// A client that asks a few things at a time, and none of whose requests waits
+/// longer than `limit`. Where the other
 /// end of a connection is gone, the kernel notices after a quarter of an hour,
 /// and a volume would be held all that time. A watch has to begin in time; its
 /// events come when they come, and the watcher sees to it that it ends.
 pub(super) fn bounded(client: Client, limit: Duration) -> Client {
     let namespace = client.default_namespace().to_owned();
+    let turns = Arc::new(Semaphore::new(AT_ONCE));
     let service = tower::service_fn(move |request: Request<Body>| {
-        let client = client.clone();
+        let (client, turns) = (client.clone(), Arc::clone(&turns));
         async move {
             let parameters = request.uri().query().unwrap_or_default().split('&');
             let watches = parameters.into_iter().any(|p| p.starts_with("watch="));
             let answer = async {
-                let answer = client.send(request).await?;
                 if watches {
-                    return Ok(answer);
+                    return client.send(request).await;
                 }
+                // Nobody closes it.
+                let _turn = turns.acquire().await;
+                let answer = client.send(request).await?;
                 let (head, body) = answer.into_parts();
                 let body = Body::from(body.collect_bytes().await?);
                 Ok(Response::from_parts(head, body))

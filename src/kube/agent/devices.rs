@@ -22,17 +22,19 @@ use super::Agent;
 use crate::engine::LvState;
 
 /// How long no volume has been made before devices are.
-const QUIET: Duration = Duration::from_secs(2);
+pub(super) const QUIET: Duration = Duration::from_secs(10);
 
 /// Where new LVs are told that have no device.
 pub(super) fn channel() -> (UnboundedSender<LvState>, UnboundedReceiver<LvState>) {
     unbounded_channel()
 }
 
-/// Activates what is told, one at a time, until `stop`.
+/// Activates what is told, one at a time, when nothing was told for `quiet`, until
+/// `stop`.
 pub(super) async fn activate(
     agent: Arc<Agent>,
     mut new: UnboundedReceiver<LvState>,
+    quiet: Duration,
     stop: CancellationToken,
 ) {
     let mut waiting: VecDeque<LvState> = VecDeque::new();
@@ -44,7 +46,7 @@ pub(super) async fn activate(
             lv = new.recv() => match lv {
                 Some(lv) => {
                     waiting.push_back(lv);
-                    from = Instant::now() + QUIET;
+                    from = Instant::now() + quiet;
                 }
                 None => return,
             },

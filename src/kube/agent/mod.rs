@@ -119,6 +119,8 @@ pub(crate) struct Settings {
     pub(crate) any_vg: bool,
     /// Time between looks where no change was noticed.
     pub(crate) interval: Duration,
+    /// How long no volume has been made before devices are.
+    pub(crate) quiet: Duration,
 }
 
 /// An agent that does not run yet.
@@ -152,6 +154,7 @@ impl Parts {
             format_defaults,
             any_vg,
             interval,
+            quiet,
         } = settings;
         let knowledge = Knowledge::new(&namespace, &node, topology_keys, volumes.clone());
         let cluster: Arc<dyn Cluster> = Arc::<Knowledge>::clone(&knowledge);
@@ -184,6 +187,7 @@ impl Parts {
             topology: Arc::default(),
             changes: changes.subscribe(),
             interval,
+            quiet,
         };
         Self {
             agent,
@@ -207,6 +211,8 @@ pub(crate) struct Loops {
     pub(crate) changes: watch::Receiver<u64>,
     /// Seconds between looks where no change was noticed.
     pub(crate) interval: Duration,
+    /// How long no volume has been made before devices are.
+    quiet: Duration,
 }
 
 /// Runs the reconcilers until `stop`, which lets work under way end.
@@ -218,6 +224,7 @@ pub(crate) async fn reconcile(agent: Arc<Agent>, loops: Loops, stop: Cancellatio
         topology,
         changes,
         interval,
+        quiet,
     } = loops;
     let (owner, owner_seen) = watch::channel(None);
     let (present, present_seen) = watch::channel(None);
@@ -245,7 +252,7 @@ pub(crate) async fn reconcile(agent: Arc<Agent>, loops: Loops, stop: Cancellatio
             () = stop.cancelled() => {}
         }
     };
-    let devices = devices::activate(Arc::clone(&agent), without_device, stop.clone());
+    let devices = devices::activate(Arc::clone(&agent), without_device, quiet, stop.clone());
     let volumes = volumes(Arc::clone(&agent), writer, stop.clone());
     tokio::join!(volumes, devices, others);
 }

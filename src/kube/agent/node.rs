@@ -13,7 +13,6 @@ use tokio::sync::watch;
 use super::facts::volume_group;
 use super::{Agent, orphans};
 use crate::engine::{Engine, EngineError, VgSummary};
-use crate::host::HostError;
 use crate::kube::crd::{LvmNode, NodeFields, VolumeGroup};
 use crate::kube::events::Saying;
 use crate::kube::names::MANAGER;
@@ -212,12 +211,12 @@ fn tell(agent: &Agent, look: &Look, inputs: &Inputs) {
     let Some(Some(present)) = inputs.present.borrow().clone() else {
         return;
     };
-    if let Some(path) = agent.engine.host().locks.absent() {
+    if let Some(error) = agent.engine.host().locks.refusal() {
         let saying = Saying {
             warning: true,
             reason: "LockDirectoryMissing",
             action: "Start",
-            note: HostError::NoLockDirectory { path }.to_string(),
+            note: error.to_string(),
         };
         agent.events.say(present.object_ref(&()), saying);
     }

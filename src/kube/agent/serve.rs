@@ -7,12 +7,13 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::args::AgentArgs;
+use super::devices::QUIET;
 use super::pages::pages;
 use super::register::{self, Plan};
 use super::{Parts, Settings, reconcile};
 use crate::csi::{self, ServeError, Services, Socket};
 use crate::engine::{Engine, EngineConfig};
-use crate::host::{Host, HostError};
+use crate::host::Host;
 use crate::http;
 use crate::kube::client::client;
 use crate::kube::failure::ServeFailure;
@@ -27,8 +28,7 @@ const DRAIN: Duration = Duration::from_secs(30);
 /// When anything needed does not start. The API server is not needed.
 pub fn run(host: Host, config: EngineConfig, arguments: &AgentArgs) -> Result<(), ServeFailure> {
     arguments.peer.warn();
-    if let Some(path) = host.locks.absent() {
-        let error = HostError::NoLockDirectory { path };
+    if let Some(error) = host.locks.refusal() {
         tracing::error!(%error, "volumes are published, and neither made nor changed");
     }
     let (socket, listener) = Socket::bind(arguments.endpoint.path()).map_err(ServeError::from)?;
@@ -72,6 +72,7 @@ async fn serve(
         format_defaults: arguments.default_format_options.iter().cloned().collect(),
         any_vg: arguments.cluster.allow_any_vg,
         interval: Duration::from_secs(arguments.node_polling_interval.get()),
+        quiet: QUIET,
     };
     let Parts {
         agent,

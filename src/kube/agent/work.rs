@@ -13,7 +13,6 @@ use super::place::{Allowed, Places};
 use crate::csi::Driver;
 use crate::engine::{CreateLv, Engine, EngineError, LvState, Request, Size, Wipe, tags};
 use crate::error::Kind;
-use crate::host::HostError;
 use crate::kube::crd::LvmVolume;
 use crate::kube::names::ACCESS_ANNOTATION;
 
@@ -216,8 +215,7 @@ impl Work<'_> {
         let mut broken = Vec::new();
         let mut silent = None;
         let all = self.engine.vg_names()?;
-        if let Some(path) = self.engine.host().locks.absent() {
-            let error = HostError::NoLockDirectory { path };
+        if let Some(error) = self.engine.host().locks.refusal() {
             return Ok(refused(Kind::FailedPrecondition, error));
         }
         for vg in all.iter().filter(|vg| allowed.contains(vg)) {

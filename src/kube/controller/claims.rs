@@ -37,7 +37,7 @@ pub(super) struct Times {
 impl Default for Times {
     fn default() -> Self {
         Self {
-            protect: Duration::from_secs(5),
+            protect: Duration::from_secs(15),
             forsaken: Duration::from_secs(60),
         }
     }

@@ -87,6 +87,7 @@ impl Rig {
             format_defaults: FormatDefaults::default(),
             any_vg: false,
             interval: Duration::from_millis(300),
+            quiet: Duration::from_millis(300),
         };
         let client = self.api.client();
         let parts = Parts::new(&engine, client, Arc::clone(&metrics), settings, &stop);

@@ -40,6 +40,7 @@ impl Node {
             any_vg: false,
             format_defaults: FormatDefaults::default(),
             interval: Duration::from_secs(60),
+            quiet: Duration::from_millis(300),
         };
         let stop = CancellationToken::new();
         let metrics = Arc::new(Metrics::new().unwrap());

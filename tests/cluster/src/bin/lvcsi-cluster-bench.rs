@@ -30,6 +30,8 @@ const NODE: Node = Node(1);
 const WAITING: &str = "lvcsi";
 /// Claims of pods that do not.
 const IMMEDIATE: &str = "lvcsi, now";
+/// Bursts of a size, beside the first.
+const BURSTS: usize = 3;
 /// Programs that are told of: those that use more than one part of so many.
 const SHARE: u32 = 50;
 
@@ -133,30 +135,7 @@ async fn main() {
     one_at_a_time(&story, &whos, arguments.rounds, &mut rows).await;
     let mut costs = Vec::new();
     for &n in &arguments.bursts {
-        for (who, class) in &whos {
-            // What one left to do is not the next one's.
-            Audit::quiet().await;
-            let names: Vec<String> = (0..n).map(|i| format!("burst-{i}")).collect();
-            let before = CpuTimes::of(NODE);
-            let (made, gone) = burst(&story, class, &names).await;
-            costs.push(Cost {
-                who,
-                n,
-                programs: CpuTimes::of(NODE).since(&before),
-            });
-            rows.push(Row {
-                op: "bound",
-                who,
-                n,
-                times: vec![made],
-            });
-            rows.push(Row {
-                op: "gone",
-                who,
-                n,
-                times: vec![gone],
-            });
-        }
+        at_once(&story, &whos, n, &mut rows, &mut costs).await;
     }
     pods(&story, arguments.rounds.min(10), &mut rows).await;
     story.end().await;
@@ -203,6 +182,40 @@ async fn one_at_a_time(
             if round > 0 {
                 rows[first + 2 * place].times.push(made);
                 rows[first + 2 * place + 1].times.push(gone);
+            }
+        }
+    }
+}
+
+/// As [`one_at_a_time`], of `n` claims at once.
+async fn at_once(
+    story: &Story,
+    whos: &[(&'static str, String); 2],
+    n: usize,
+    rows: &mut Vec<Row>,
+    costs: &mut Vec<Cost>,
+) {
+    let names: Vec<String> = (0..n).map(|i| format!("burst-{i}")).collect();
+    let first = rows.len();
+    for (who, _) in whos {
+        for op in ["bound", "gone"] {
+            let times = Vec::new();
+            rows.push(Row { op, who, n, times });
+        }
+    }
+    for round in 0..=BURSTS {
+        for (place, (who, class)) in whos.iter().enumerate() {
+            // What one left to do is not the next one's.
+            Audit::quiet().await;
+            let before = CpuTimes::of(NODE);
+            let (made, gone) = burst(story, class, &names).await;
+            let programs = CpuTimes::of(NODE).since(&before);
+            if round > 0 {
+                rows[first + 2 * place].times.push(made);
+                rows[first + 2 * place + 1].times.push(gone);
+            }
+            if round == BURSTS {
+                costs.push(Cost { who, n, programs });
             }
         }
     }
