@@ -132,6 +132,8 @@ async fn the_values_are_lvm2s() {
     story.claim(Claim::new("data", &class, "64Mi")).await;
     let pv = story.bound("data").await;
     let node = story.node_of(&pv).await;
+    // Its device follows when it comes to it, perhaps between two reports.
+    node.run(&format!("lvchange -qq -ay {VG}/{pv}"));
     // One that is no device hides no other.
     node.run(&format!("lvcreate -qq -y -an -Wn -Zn -l 3 -n asleep {VG}"));
     let metrics = scrape(&cluster, node).await;
