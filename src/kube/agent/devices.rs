@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -23,11 +23,6 @@ use crate::engine::LvState;
 
 /// How long no volume has been made before devices are.
 pub(super) const QUIET: Duration = Duration::from_secs(10);
-
-/// Where new LVs are told that have no device.
-pub(super) fn channel() -> (UnboundedSender<LvState>, UnboundedReceiver<LvState>) {
-    unbounded_channel()
-}
 
 /// Activates what is told, one at a time, when nothing was told for `quiet`, until
 /// `stop`.

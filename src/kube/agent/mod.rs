@@ -163,7 +163,7 @@ impl Parts {
         driver.observe(Box::new(move |rpc, code, took| {
             called.called(rpc, code, took);
         }));
-        let (devices, without_device) = devices::channel();
+        let (devices, without_device) = mpsc::unbounded_channel();
         Changes::listen(&changes, engine, stop.clone(), interval);
         let agent = Arc::new(Agent {
             events: Events::new(client.clone(), &node),

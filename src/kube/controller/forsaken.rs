@@ -181,7 +181,49 @@ fn say(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::kube::controller::facts::ClaimFacts;
+
+    /// Between two lists it may have been bound, used, and its PV kept or deleted.
+    #[test]
+    fn only_a_claim_that_was_seen_to_go_away_unbound_forsakes_its_volume() {
+        let key = || ("shop".to_owned(), "web".to_owned());
+        let claim = |bound| ClaimFacts {
+            uid: "0f8f".to_owned(),
+            bound,
+            deleting: false,
+            protected: false,
+            volume: None,
+        };
+        let object = json!({
+            "metadata": {
+                "name": "pvc-0f8f",
+                "annotations": { CLAIM_ANNOTATION: Purpose::text(&key(), "0f8f") },
+            },
+            "spec": { "ownerNodeID": "n1", "volGroup": "data", "vgPattern": "", "capacity": "1" },
+        });
+        let cluster = || {
+            let cluster = Cluster::default();
+            cluster.put_claim(key(), claim(false));
+            cluster.put_volume(serde_json::from_value(object.clone()).unwrap());
+            cluster
+        };
+        let listed = cluster();
+        listed.set_claims(std::collections::HashMap::new());
+        assert!(listed.forsaken().is_empty());
+        assert_eq!(listed.unclaimed().len(), 1);
+        // Bound at the end, whatever was seen of it before.
+        let used = cluster();
+        used.drop_claim(&key(), claim(true));
+        assert!(used.forsaken().is_empty());
+        let unused = cluster();
+        unused.drop_claim(&key(), claim(false));
+        assert_eq!(unused.forsaken().len(), 1);
+        unused.acquit("0f8f");
+        assert!(unused.forsaken().is_empty());
+    }
 
     #[test]
     fn what_is_no_claim_is_none() {

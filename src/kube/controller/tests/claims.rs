@@ -4,11 +4,12 @@ use super::super::api::Server;
 use super::*;
 
 const UID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
-const NAME: &str = "pvc-0f8fad5b-d9cb-469f-a165-70867728950e";
+pub(super) const NAME: &str = "pvc-0f8fad5b-d9cb-469f-a165-70867728950e";
 const OURS: &str = "local.csi.openebs.io/csi-leak-protection";
 const ANNOTATION: &str = "local.csi.openebs.io/csi-volume-name";
 
-fn one() -> Rig {
+/// A node, and the claim `web`.
+pub(super) fn one() -> Rig {
     let rig = Rig::new(&[("n1", &[("data", 20)])]);
     rig.claim("web", UID);
     rig
@@ -51,7 +52,8 @@ async fn make_slowly(rig: &Rig, controller: &Replica) {
     assert_eq!(claim["metadata"]["annotations"][ANNOTATION], NAME);
 }
 
-fn bind(rig: &Rig) {
+/// Gives the claim the volume made for it.
+pub(super) fn bind(rig: &Rig) {
     let bound = json!({ "spec": { "volumeName": NAME }, "status": { "phase": "Bound" } });
     rig.api.change(CLAIMS, "web", &bound);
 }

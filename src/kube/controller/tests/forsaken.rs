@@ -1,16 +1,9 @@
 //! Volumes whose claim went away before anybody protected it.
 
+use super::claims::{NAME, bind, one};
 use super::*;
 
-const UID: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
-const NAME: &str = "pvc-0f8fad5b-d9cb-469f-a165-70867728950e";
 const PVS: &str = "/api/v1/persistentvolumes";
-
-fn one() -> Rig {
-    let rig = Rig::new(&[("n1", &[("data", 20)])]);
-    rig.claim("web", UID);
-    rig
-}
 
 /// A replica that protects no claim in the time of a test.
 fn start(rig: &Rig, identity: &str) -> Replica {
@@ -36,11 +29,6 @@ fn add_pv(rig: &Rig) {
         "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": NAME },
     });
     rig.api.put(PVS, pv);
-}
-
-fn bind(rig: &Rig) {
-    let bound = json!({ "spec": { "volumeName": NAME }, "status": { "phase": "Bound" } });
-    rig.api.change(CLAIMS, "web", &bound);
 }
 
 #[tokio::test(flavor = "multi_thread")]
